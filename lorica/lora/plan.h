@@ -1,0 +1,154 @@
+// LoraPlan: the list of work items that a kernel walks for one call (the sites that read the same
+// x), built on the host from the segments and the backend's limits. Items are flat structs of
+// indices and offsets, no pointers: tile addresses come from the weight table. Calls with equal
+// signatures share a plan. Built by the engine thread once a step into reused storage.
+//
+// Two forms: two-phase plans (CPU) list shrinks, a meeting of all workers, then expands; fused
+// plans (a matrix unit) list items that recompute the shrink for their column range. Either way
+// each element of y has at most one writer in a launch.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lorica/lora/segments.h"
+#include "lorica/lora/site.h"
+#include "lorica/lora/weight_table.h"
+
+namespace lorica::lora {
+
+// What a backend can do; it states them once.
+struct PlanLimits {
+  enum class Form : uint8_t { kTwoPhase, kFused };
+  Form form = Form::kTwoPhase;
+  int32_t workers = 1;          // threads or cores
+  int32_t row_quantum = 1;      // rows that one item pads to (16 on a matrix unit)
+  int32_t row_block = 64;       // most rows of one item
+  int32_t rank_quantum = 8;     // ranks of a tile
+  int32_t column_quantum = 16;  // columns of a panel: ranges begin at its multiples
+  int64_t local_bytes = 0;      // scratch of one worker; 0: no limit
+};
+
+// S of a (site of the call, segment): rows of the segment by tiles of the slot at that site.
+struct ScratchSpan {
+  int64_t s_offset = 0;  // in floats, into the S scratch of the call
+  int32_t tiles = 0;     // of the slot at that site; 0: the slot does not act there
+};
+
+// S[rows, tiles] = scale * x[rows] * A[tiles]^T for one segment at one site of the call.
+struct ShrinkItem {
+  int32_t segment = 0;
+  int32_t part = 0;       // which site of the call
+  int32_t row_begin = 0;  // in SegmentTable::order()
+  int32_t row_end = 0;
+  int32_t tile_begin = 0;
+  int32_t tile_end = 0;
+  int64_t s_offset = 0;  // of (row_begin, tile_begin), in floats
+  int32_t s_stride = 0;  // floats from row to row
+};
+
+// y[rows, columns] += S[rows, all tiles] * B[all tiles, columns]^T, tiles in order.
+struct ExpandItem {
+  int32_t segment = 0;
+  int32_t part = 0;
+  int32_t row_begin = 0;  // in SegmentTable::order()
+  int32_t row_end = 0;
+  int32_t column_begin = 0;
+  int32_t column_end = 0;
+  int32_t tiles = 0;
+  int64_t s_offset = 0;  // of (row_begin, tile 0), in floats
+  int32_t s_stride = 0;
+};
+
+// Shrink and expand by one worker, S staying local; segments of equal rank may be side by side:
+// `segment_end - segment_begin` of them share one row block.
+struct FusedItem {
+  int32_t segment_begin = 0;
+  int32_t segment_end = 0;
+  int32_t part = 0;
+  int32_t row_begin = 0;
+  int32_t row_end = 0;
+  int32_t column_begin = 0;
+  int32_t column_end = 0;
+};
+
+struct LoraPlan {
+  int32_t workers = 0;
+  int32_t parts = 0;
+  int64_t s_floats = 0;  // scratch that the call needs
+  // [parts * segments], part-major.
+  std::vector<ScratchSpan> scratch;
+  // Items of worker w: [begin[w], begin[w + 1]). The meeting of all workers lies between shrinks
+  // and expands. Expands of a worker are ordered by (part, column_begin, segment).
+  std::vector<ShrinkItem> shrinks;
+  std::vector<int32_t> shrink_begin;
+  std::vector<ExpandItem> expands;
+  std::vector<int32_t> expand_begin;
+  std::vector<FusedItem> fused;
+  std::vector<int32_t> fused_begin;
+
+  // No tile at any site of the call: the linear is the base product alone.
+  bool empty() const { return expands.empty() && fused.empty(); }
+  const ScratchSpan& Scratch(int32_t part, int32_t segment, int32_t segments) const {
+    return scratch[static_cast<size_t>(part) * static_cast<size_t>(segments) +
+                   static_cast<size_t>(segment)];
+  }
+};
+
+// The sites of one call.
+struct CallSites {
+  CallKind call = CallKind::kQkv;
+  int32_t layer = 0;
+  int32_t parts = 0;
+  std::array<SiteId, kMaxCallSites> site;
+  std::array<SiteShape, kMaxCallSites> shape;  // equal k
+};
+
+// The columns of [0, n) that worker `w` writes: whole panels, the same for the base product and
+// for the expands, so that one worker owns an element of y.
+struct ColumnRange {
+  int32_t begin = 0;
+  int32_t end = 0;
+};
+ColumnRange WorkerColumns(int64_t n, int32_t column_quantum, int32_t workers, int32_t worker);
+
+// Plans of one step. Plan(call) returns the shared plan of the call's signature, building it at
+// its first use: (K, N of the parts, CallClass of each active slot).
+class StepPlanner {
+ public:
+  explicit StepPlanner(PlanLimits limits);
+
+  // Starts a step. `segments` and `table` must outlive the use of its plans.
+  void Begin(const SegmentTable* segments, const WeightTable* table);
+  // Never null; an empty plan when no active slot acts at the call.
+  const LoraPlan* Plan(const CallSites& call);
+
+  const PlanLimits& limits() const { return limits_; }
+  int32_t distinct_plans() const;  // built since Begin
+  int64_t max_s_floats() const;    // over plans built since Begin
+
+ private:
+  struct Cached {
+    std::vector<uint64_t> signature;
+    LoraPlan plan;
+  };
+
+  PlanLimits limits_;
+  const SegmentTable* segments_ = nullptr;
+  const WeightTable* table_ = nullptr;
+  std::vector<Cached> cached_;  // storage is kept from step to step
+  int32_t used_ = 0;
+  std::vector<uint64_t> signature_;
+};
+
+// Builds one plan; StepPlanner calls it, tests too.
+void BuildPlan(const CallSites& call, const SegmentTable& segments, const WeightTable& table,
+               const PlanLimits& limits, LoraPlan* plan);
+
+// Most floats of S scratch that any call of at most `rows` rows needs, when each row has at most
+// `max_tiles_per_row` tiles over the parts of a call.
+int64_t ScratchBound(int64_t rows, int64_t max_tiles_per_row, int32_t rank_quantum);
+
+}  // namespace lorica::lora
