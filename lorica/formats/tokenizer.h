@@ -68,9 +68,10 @@ class Tokenizer {
   bool adds_bos() const;
 
  private:
-  explicit Tokenizer(std::unique_ptr<TokenizerParts> parts);
+  struct State;
+  explicit Tokenizer(std::unique_ptr<const State> state);
 
-  std::unique_ptr<const TokenizerParts> parts_;
+  std::unique_ptr<const State> state_;
 };
 
 // From a model folder: tokenizer.json, and where present tokenizer_config.json,
