@@ -3,6 +3,7 @@
 // Plain values.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,6 +24,16 @@ struct SiteId {
   auto operator<=>(const SiteId&) const = default;
 };
 
+// Linears that read the same x are one call and share one plan.
+enum class CallKind : uint8_t { kQkv, kO, kGateUp, kDown, kHead };
+inline constexpr int kCallKinds = 5;
+inline constexpr int kMaxCallSites = 3;
+
+struct CallSiteIds {
+  int32_t count = 0;
+  std::array<SiteId, kMaxCallSites> site;
+};
+
 // The sites of a model of `layers` layers.
 struct SiteSpace {
   int32_t layers = 0;
@@ -39,6 +50,8 @@ struct SiteSpace {
   Projection ProjectionOf(SiteId site) const {
     return static_cast<Projection>(site.index % kProjections);
   }
+  // The sites of one call, in the order of its parts. `layer` is ignored for kHead.
+  CallSiteIds SitesOf(CallKind call, int32_t layer) const;
   // "layer 3 q_proj", "embed_tokens", "lm_head"
   std::string Name(SiteId site) const;
 };
@@ -48,10 +61,5 @@ struct SiteShape {
   int64_t n = 0;  // outputs
   bool operator==(const SiteShape&) const = default;
 };
-
-// Linears that read the same x are one call and share one plan.
-enum class CallKind : uint8_t { kQkv, kO, kGateUp, kDown, kHead };
-inline constexpr int kCallKinds = 5;
-inline constexpr int kMaxCallSites = 3;
 
 }  // namespace lorica::lora
