@@ -1,11 +1,14 @@
 // WeightTable: for each slot and site, what a kernel needs, found by index alone. Only this table
-// holds addresses of tiles. Owned by AdapterCache; the engine thread installs, clears and
-// re-addresses slots between steps; kernels read it during a step.
+// holds addresses of tiles. Owned by AdapterCache, whose lock serialises Install, Clear and
+// Readdress. Kernels read it during a step without the lock: a slot that no step uses may be
+// installed or cleared meanwhile, a slot in use and Readdress only between steps.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "lorica/base/dtype.h"
@@ -48,6 +51,8 @@ class WeightTable {
  public:
   // For `sites` sites and at most `slots` slots.
   WeightTable(SiteSpace sites, int32_t slots);
+  WeightTable(const WeightTable&) = delete;
+  WeightTable& operator=(const WeightTable&) = delete;
 
   SiteSpace sites() const { return sites_; }
   int32_t slots() const { return static_cast<int32_t>(slots_.size()); }
@@ -71,23 +76,55 @@ class WeightTable {
   }
   // Equal classes have equal tile counts and types at every site of the call (`CallKind` of a
   // layer): what a plan's signature is made of. Classed at Install, so that planning compares one
-  // integer. Class 0: the slot has no tile at any site of that call.
-  uint32_t CallClass(SlotId slot, int32_t layer, CallKind call) const;
+  // integer. Class 0: the slot has no tile at any site of that call. `layer` is ignored for kHead.
+  // A class number means the same for as long as any slot has it.
+  uint32_t CallClass(SlotId slot, int32_t layer, CallKind call) const {
+    return slots_[static_cast<size_t>(slot.index)].classes[ClassIndex(layer, call)];
+  }
   const SlotExtras& Extras(SlotId slot) const {
     return slots_[static_cast<size_t>(slot.index)].extras;
   }
+
+  // Spans, classes and the index of handles agree with the tiles, or the sentence that says where
+  // not.
+  Status CheckIntegrity() const;
 
  private:
   struct Slot {
     std::vector<TileRef> tiles;      // all sites, ascending
     std::vector<SiteEntry> entries;  // [sites]
-    std::vector<uint32_t> classes;   // [layers * kCallKinds]
+    std::vector<uint32_t> classes;   // [layers * kCallKinds + 1], the head's last
     SlotExtras extras;
   };
+  // Tile counts and types at the sites of a call.
+  using ClassKey = std::vector<uint32_t>;
+  struct CallClassInfo {
+    ClassKey key;
+    int64_t users = 0;  // (slot, call) pairs of this class; at 0 the number is given anew
+  };
+  // Where a tile is named.
+  struct TilePlace {
+    int32_t slot = 0;
+    int32_t tile = 0;  // in Slot::tiles
+  };
+
+  size_t ClassIndex(int32_t layer, CallKind call) const {
+    const int32_t row = call == CallKind::kHead ? sites_.layers : layer;
+    const int32_t column = call == CallKind::kHead ? 0 : static_cast<int32_t>(call);
+    return static_cast<size_t>(row * kCallKinds + column);
+  }
+  template <typename Visitor>
+  void ForEachCall(const Visitor& visit) const;
+  ClassKey KeyOf(const Slot& slot, const CallSiteIds& ids) const;
+  uint32_t Intern(const ClassKey& key);
+  void Release(uint32_t call_class);
 
   SiteSpace sites_;
   std::vector<Slot> slots_;
-  std::vector<std::vector<uint32_t>> class_keys_;  // class -> tile counts and types it stands for
+  std::map<ClassKey, uint32_t> class_by_key_;
+  std::vector<CallClassInfo> classes_;  // by class number
+  std::vector<uint32_t> free_classes_;
+  std::unordered_map<uint32_t, std::vector<TilePlace>> places_;  // by TileHandle::id
 };
 
 }  // namespace lorica::lora
