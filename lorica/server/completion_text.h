@@ -1,0 +1,39 @@
+// CompletionText: turns one choice's tokens into the text and the `logprobs` object of OpenAI's
+// completions API. Belongs to one choice; used on the engine thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lorica/engine/request.h"
+#include "lorica/formats/tokenizer.h"
+#include "lorica/formats/utf8.h"
+#include "lorica/server/json_writer.h"
+
+namespace lorica::server {
+
+// How a token is written where a text stands for it: its text, or "token_id:N" where it is no
+// UTF-8 of its own.
+std::string TokenName(const formats::Tokenizer& tokenizer, int32_t token);
+
+class LogprobsWriter {
+ public:
+  explicit LogprobsWriter(std::shared_ptr<const formats::Tokenizer> tokenizer)
+      : tokenizer_(std::move(tokenizer)) {}
+
+  // Writes {"tokens", "token_logprobs", "top_logprobs", "text_offset"} for `tokens`, which follow
+  // those of the calls before. Offsets count code points of the choice's text.
+  void Write(std::span<const engine::TokenInfo> tokens, JsonWriter* json);
+
+ private:
+  void WriteTop(const engine::TokenInfo& token, JsonWriter* json) const;
+
+  std::shared_ptr<const formats::Tokenizer> tokenizer_;
+  formats::Utf8Stream stream_;
+  int64_t offset_ = 0;
+};
+
+}  // namespace lorica::server

@@ -1,0 +1,130 @@
+#include "lorica/server/openai_api.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+namespace lorica::server {
+namespace {
+
+// Enough of a digest to tell contents apart, short enough to read.
+constexpr size_t kFingerprintDigits = 12;
+
+int64_t SecondsNow() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// Fields of `over` win.
+GenerationDefaults Merge(const GenerationDefaults& base, const GenerationDefaults& over) {
+  GenerationDefaults merged = base;
+  if (over.temperature) merged.temperature = over.temperature;
+  if (over.top_k) merged.top_k = over.top_k;
+  if (over.top_p) merged.top_p = over.top_p;
+  if (over.min_p) merged.min_p = over.min_p;
+  if (over.repetition_penalty) merged.repetition_penalty = over.repetition_penalty;
+  if (!over.eos_token_ids.empty()) merged.eos_token_ids = over.eos_token_ids;
+  if (!over.stop_strings.empty()) merged.stop_strings = over.stop_strings;
+  return merged;
+}
+
+}  // namespace
+
+OpenAiApi::OpenAiApi(Options options) : options_(std::move(options)), created_(SecondsNow()) {
+  LORICA_CHECK(!options_.base_names.empty());
+}
+
+void OpenAiApi::SetAdapterDefaults(const std::string& name, GenerationDefaults defaults) {
+  const std::unique_lock<std::shared_mutex> lock(mutex_);
+  adapter_defaults_[name] = std::move(defaults);
+}
+
+bool OpenAiApi::IsBaseName(std::string_view name) const {
+  return std::find(options_.base_names.begin(), options_.base_names.end(), name) !=
+         options_.base_names.end();
+}
+
+GenerationDefaults OpenAiApi::DefaultsFor(const std::string& name) const {
+  const std::shared_lock<std::shared_mutex> lock(mutex_);
+  const auto found = adapter_defaults_.find(name);
+  if (found == adapter_defaults_.end()) return options_.model_defaults;
+  return Merge(options_.model_defaults, found->second);
+}
+
+std::string OpenAiApi::Fingerprint(const std::string& adapter) const {
+  std::string text = "fp_" + options_.model->digest().substr(0, kFingerprintDigits);
+  if (adapter.empty()) return text;
+  Result<lora::AdapterRef> version = options_.engine->registry().Acquire(adapter);
+  if (version.ok()) text += "_" + version->version().digest().substr(0, kFingerprintDigits);
+  return text;
+}
+
+ApiResult<std::shared_ptr<Completion>> OpenAiApi::StartCompletion(std::string_view body,
+                                                                  CompletionCallbacks callbacks,
+                                                                  TransportKind transport) {
+  ApiResult<std::string> name = ParseModelName(body);
+  if (auto* error = std::get_if<ApiError>(&name)) return std::move(*error);
+  const std::string& model = std::get<std::string>(name);
+  Completion::Context context;
+  if (!IsBaseName(model)) {
+    Result<lora::AdapterRef> version = options_.engine->registry().Acquire(model);
+    if (!version.ok()) return ToApiError(version.status(), "model");
+    context.adapter = model;
+  }
+  ApiResult<CompletionRequest> request = ParseCompletionRequest(body, DefaultsFor(model));
+  if (auto* error = std::get_if<ApiError>(&request)) return std::move(*error);
+
+  if (transport == TransportKind::kBatch && std::get<CompletionRequest>(request).stream) {
+    return ToApiError(InvalidArgument("\"stream\": expected false in a batch file, found true"),
+                      "stream");
+  }
+  context.engine = options_.engine;
+  context.tokenizer = options_.tokenizer;
+  context.id = "cmpl-" + std::to_string(next_id_.fetch_add(1));
+  context.created = SecondsNow();
+  context.fingerprint = Fingerprint(context.adapter);
+  auto completion = std::make_shared<Completion>(
+      std::move(context), std::get<CompletionRequest>(std::move(request)), std::move(callbacks));
+  const Status started = completion->Start();
+  if (!started.ok()) return ToApiError(started);
+  return completion;
+}
+
+void OpenAiApi::WriteModel(const std::string& name, bool is_base, JsonWriter* json) const {
+  json->BeginObject();
+  json->Key("id").String(name);
+  json->Key("object").String("model");
+  json->Key("created").Int(created_);
+  json->Key("owned_by").String("lorica");
+  json->Key("parent").StringOrNull(is_base ? "" : base_name());
+  json->EndObject();
+}
+
+std::string OpenAiApi::ModelsBody() const {
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("object").String("list");
+  json.Key("data").BeginArray();
+  for (const std::string& name : options_.base_names) WriteModel(name, true, &json);
+  for (const auto& version : options_.engine->registry().List()) {
+    WriteModel(version->name(), false, &json);
+  }
+  json.EndArray();
+  json.EndObject();
+  return json.Take();
+}
+
+ApiResult<std::string> OpenAiApi::ModelBody(const std::string& name) const {
+  const bool is_base = IsBaseName(name);
+  if (!is_base) {
+    Result<lora::AdapterRef> version = options_.engine->registry().Acquire(name);
+    if (!version.ok()) return ToApiError(version.status(), "model");
+  }
+  JsonWriter json;
+  WriteModel(name, is_base, &json);
+  return json.Take();
+}
+
+}  // namespace lorica::server
