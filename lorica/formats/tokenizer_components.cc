@@ -14,19 +14,22 @@ namespace {
 
 namespace json = boost::json;
 
+std::string_view View(const json::string& text) { return {text.data(), text.size()}; }
+
 // A component: an object with a "type" that picks the other fields.
 struct Component {
   JsonObjectReader fields;
-  std::string type;
+  std::string_view type;
 
   static Result<Component> Of(const json::value& value, const std::string& where) {
     LORICA_ASSIGN_OR_RETURN(JsonObjectReader fields, JsonObjectReader::Of(value, where));
-    LORICA_ASSIGN_OR_RETURN(std::string type, fields.String("type"));
-    return Component{std::move(fields), std::move(type)};
+    const json::value* type = fields.Find("type");
+    if (type == nullptr || !type->is_string()) return fields.Wrong("type", "a string");
+    return Component{std::move(fields), View(type->get_string())};
   }
 
   Status Unserved() const {
-    return Unimplemented(fields.where() + ": the type \"" + type + "\" is not served");
+    return Unimplemented(fields.where() + ": the type \"" + std::string(type) + "\" is not served");
   }
 
   Status CheckFields(std::initializer_list<std::string_view> known) const {
@@ -34,7 +37,7 @@ struct Component {
       const std::string_view key(field.key().data(), field.key().size());
       if (key != "type" && std::find(known.begin(), known.end(), key) == known.end()) {
         return Unimplemented(fields.where() + ": the field \"" + std::string(key) + "\" of \"" +
-                             type + "\" is not served");
+                             std::string(type) + "\" is not served");
       }
     }
     return OkStatus();
@@ -124,7 +127,8 @@ Status AddSteps(const json::value& value, const std::string& where, StepList* li
     return OkStatus();
   }
   if (list->byte_level) {
-    return Unimplemented(where + ": \"" + component.type + "\" after \"ByteLevel\" is not served");
+    return Unimplemented(where + ": \"" + std::string(component.type) +
+                         "\" after \"ByteLevel\" is not served");
   }
   if (component.type == "ByteLevel") return AddByteLevel(component, list);
   if (component.type == "Digits") {
@@ -239,8 +243,6 @@ Status ReadVocab(const JsonObjectReader& model, BpeSpec* spec) {
   return OkStatus();
 }
 
-std::string_view View(const json::string& text) { return {text.data(), text.size()}; }
-
 // "left right" or ["left", "right"].
 std::optional<BpeMerge> ReadMerge(const json::value& value) {
   if (value.is_string()) {
@@ -320,8 +322,10 @@ Status CheckDecoder(const json::value* value) {
 }
 
 Result<BpeSpec> ReadBpeSpec(const JsonObjectReader& model) {
-  LORICA_ASSIGN_OR_RETURN(const auto type, model.OptionalString("type"));
-  const Component component{model, type.value_or("BPE")};  // old files do not say it
+  const json::value* type = model.Find("type");
+  if (type != nullptr && !type->is_string()) return model.Wrong("type", "a string");
+  // Old files do not say the type.
+  const Component component{model, type != nullptr ? View(type->get_string()) : "BPE"};
   if (component.type != "BPE") return component.Unserved();
   LORICA_RETURN_IF_ERROR(component.CheckFields({"dropout", "unk_token", "continuing_subword_prefix",
                                                 "end_of_word_suffix", "fuse_unk", "byte_fallback",

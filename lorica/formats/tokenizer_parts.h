@@ -19,10 +19,11 @@ struct TokenizerParts {
   Bpe model;
   AddedTokens added;
   // What add_special_tokens puts around the text.
-  std::vector<int32_t> prefix, suffix;
-  std::optional<int32_t> bos;
-  std::vector<int32_t> eos;
-  std::optional<std::string> chat_template;
+  std::vector<int32_t> prefix = {};
+  std::vector<int32_t> suffix = {};
+  std::optional<int32_t> bos = {};
+  std::vector<int32_t> eos = {};
+  std::optional<std::string> chat_template = {};
 };
 
 }  // namespace lorica::formats
