@@ -47,6 +47,8 @@ struct RopeConfig {
   std::vector<double> short_factors;  // longrope
   std::vector<double> long_factors;
   double partial_rotary_factor = 1.0;
+  // GGUF's rope_freqs: each inverse frequency is divided by its own. Empty: none.
+  std::vector<float> frequency_divisors;
 };
 
 struct LayerConfig {

@@ -7,8 +7,12 @@
 
 #include "lorica/kernels/params.h"
 #include "lorica/lora/site.h"
+#include "lorica/model/config.h"
 
 namespace lorica::model {
+
+// K and N of a projection.
+lora::SiteShape LinearShape(const ModelConfig& config, lora::Projection projection);
 
 struct LinearWeights {
   kernels::Weight weight;   // [N, K]
