@@ -9,6 +9,7 @@
 
 #include "lorica/base/machine_context.h"
 #include "lorica/base/status.h"
+#include "lorica/engine/engine_options.h"
 #include "lorica/engine/metrics.h"
 #include "lorica/engine/request.h"
 #include "lorica/formats/tokenizer.h"
@@ -18,19 +19,10 @@
 
 namespace lorica::engine {
 
-struct EngineOptions {
-  int32_t max_num_seqs = 32;
-  int32_t max_num_batched_tokens = 512;
-  int64_t kv_bytes = 0;          // 0: a quarter of free memory
-  DType kv_dtype = DType::kF32;  // resolved from --kv-cache-dtype
-  int64_t adapter_bytes = int64_t{1} << 30;
-  int32_t max_adapters = 1024;  // slots
-  int64_t max_model_len = 0;    // 0: the model's
-};
-
 class Engine {
  public:
-  // All must outlive the engine; the tokenizer is shared.
+  // `model` and `context` must outlive the engine. The tokenizer is shared; null: events have no
+  // text, and requests with stop strings are refused.
   static Result<std::unique_ptr<Engine>> Create(const model::Model* model,
                                                 std::shared_ptr<const formats::Tokenizer> tokenizer,
                                                 const EngineOptions& options,
@@ -42,7 +34,8 @@ class Engine {
   Status PublishAdapter(const std::string& name, std::shared_ptr<const lora::Adapter> adapter);
 
   // Checks the request, pins its adapter's version and queues it. Never waits for a step.
-  // INVALID_ARGUMENT, OUT_OF_RANGE (prompt longer than the context), NOT_FOUND (adapter).
+  // INVALID_ARGUMENT, OUT_OF_RANGE (longer than the context or than all K/V pages), NOT_FOUND
+  // (adapter), FAILED_PRECONDITION (after Stop).
   Result<RequestId> Submit(Request request, EventSink sink);
   // The request ends with kCancelled at the next step. Unknown or ended ids are ignored.
   void Cancel(RequestId id);
@@ -50,16 +43,17 @@ class Engine {
   // One step: choose who runs, build the batch, group, plan, compute, sample, answer. Returns
   // whether anything is left to do. The engine thread only.
   bool Step();
-  // Steps until nothing is left to do.
+  // Steps until nothing is left to do, or `Stop` was called.
   void RunUntilIdle();
   // Blocks until there is something to do, or `Stop` was called (then false). Engine thread.
   bool WaitForWork();
+  // Any thread. Requests that are left get no further event.
   void Stop();
 
   lora::Registry& registry();
   const lora::AdapterCache& adapters() const;
   const EngineOptions& options() const;  // with every default resolved
-  const Metrics& metrics() const;
+  const Metrics& metrics() const;        // any thread reads it
   // Every owner agrees with every other; between steps.
   Status CheckIntegrity() const;
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lorica/base/status.h"
@@ -23,7 +24,7 @@ struct RequestId {
 // then the model's generation_config.json).
 struct SamplingParams {
   double temperature = 1.0;  // 0: greedy
-  int32_t top_k = 0;         // 0: all
+  int32_t top_k = 0;         // 0: all; exactly top_k remain, ties to the lower id
   double top_p = 1.0;
   double min_p = 0.0;
   double presence_penalty = 0.0;
@@ -38,7 +39,7 @@ struct SamplingParams {
   std::vector<int32_t> stop_token_ids;
   bool include_stop = false;        // leave the stop string in the text
   std::optional<int32_t> logprobs;  // N best beside the chosen token
-  bool echo = false;                // answer begins with the prompt, log-probabilities included
+  bool echo = false;                // prompt_tokens come back, with log-probabilities if asked for
 };
 
 struct Request {
@@ -65,9 +66,11 @@ std::string_view FinishReasonName(FinishReason reason);
 // What one step added to a request.
 struct Event {
   RequestId id;
-  std::vector<TokenInfo> prompt_tokens;  // with echo and logprobs: once, before the first token
-  std::vector<TokenInfo> tokens;         // generated
-  std::string text;                      // whole UTF-8, stop strings held back and cut
+  std::vector<TokenInfo> prompt_tokens;  // with echo: once, with the first token or the end
+  std::vector<TokenInfo> tokens;         // generated, an end or stop token included
+  // Of the generated tokens alone (the caller holds the prompt): whole UTF-8, stop strings held
+  // back and cut, special tokens passed over. Events' texts together are the answer.
+  std::string text;
   FinishReason finish = FinishReason::kNone;
   std::string stop_reason;  // the stop string or "token_id:N" that ended it, empty otherwise
   Status status;            // kError: why

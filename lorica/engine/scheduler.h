@@ -1,0 +1,87 @@
+// Scheduler: who runs in the next step, and with how many rows. Continuous batching with chunked
+// prefill under a budget of rows; first come, first served; preemption by recompute.
+//
+// Rules, in the order in which Schedule applies them:
+//  1. Admission is by arrival. A sequence is admitted when one of max_num_seqs places is free and
+//     its pages are, beside one spare page for each that runs already. The first that does not fit
+//     holds up those behind it; one whose adapter is not hot waits alone and holds up nobody.
+//  2. Decodes (one row left) go first, the one that ran longest ago in front, but leave a quarter
+//     of the budget (at least one row; every second step when it is one) to prefills, which take
+//     it by arrival. What either side leaves the other takes.
+//  3. Pages grow by arrival. When none is free, the youngest that runs gives its pages back and
+//     waits again, at its place by arrival.
+// So the oldest always proceeds (Submit refuses what could not fit alone), and no one starves:
+// while it runs, a decode has a row at least every ceil(max_num_seqs / (budget - quarter)) steps
+// (with a budget of one, every 2 * max_num_seqs).
+//
+// Owned and called by the engine thread. Sequences belong to the engine.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lorica/base/status.h"
+#include "lorica/engine/kv_allocator.h"
+#include "lorica/engine/sequence.h"
+
+namespace lorica::engine {
+
+struct ScheduledRows {
+  Sequence* sequence = nullptr;
+  int32_t rows = 0;  // from position sequence->computed on
+};
+
+class Scheduler {
+ public:
+  struct Options {
+    int32_t max_num_seqs = 1;            // that run at once
+    int32_t max_num_batched_tokens = 1;  // rows a step
+  };
+  // The slot of a sequence's adapter, or nothing while it is not hot.
+  using FindSlot = std::function<std::optional<lora::SlotId>(const Sequence&)>;
+
+  // `pages` must outlive it.
+  Scheduler(const Options& options, KvAllocator* pages, FindSlot find_slot);
+
+  // A new sequence, kWaiting.
+  void Add(Sequence* sequence);
+  // It is done with, whatever its state: its pages go back, and it becomes kFinished.
+  void Remove(Sequence* sequence);
+
+  // The next step's rows, ordered by (slot, arrival): each has pages for them. The caller computes
+  // them all and raises Sequence::computed. Valid until the next call. Empty: nothing can run.
+  std::span<const ScheduledRows> Schedule();
+
+  int32_t running() const { return static_cast<int32_t>(running_.size()); }
+  int32_t waiting() const { return static_cast<int32_t>(waiting_.size()); }
+  int64_t preemptions() const { return preemptions_; }
+
+  // States, lists, pages and identities agree; between steps.
+  Status CheckIntegrity() const;
+
+ private:
+  void Admit();
+  void DivideBudget();
+  // Pages for all scheduled rows; drops the preempted from the step.
+  void GrowPages();
+  bool TakePages(Sequence* sequence, int32_t tokens);
+  void GivePagesBack(Sequence* sequence);
+  void Preempt(Sequence* sequence);
+  static void InsertByArrival(Sequence* sequence, std::vector<Sequence*>* list);
+  Status CheckSequence(const Sequence& sequence) const;
+
+  Options options_;
+  KvAllocator* pages_;
+  FindSlot find_slot_;
+  std::vector<Sequence*> waiting_;  // kWaiting and kAwaitingAdapter, by arrival
+  std::vector<Sequence*> running_;  // kRunning, by arrival
+  std::vector<ScheduledRows> scheduled_;
+  std::vector<Sequence*> decodes_;  // scratch
+  uint64_t step_ = 0;
+  int64_t preemptions_ = 0;
+};
+
+}  // namespace lorica::engine
