@@ -4,8 +4,9 @@
 #include "cli/exit_codes.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("Lorica serves one base language model to many tenants at once, each through its\n"
-               "own LoRA adapter, in the same batch.");
+  CLI::App app(
+      "Lorica serves one base language model to many tenants at once, each through its\n"
+      "own LoRA adapter, in the same batch.");
   app.name("lorica");
   app.require_subcommand(1);
   app.get_formatter()->column_width(38);

@@ -65,7 +65,8 @@ void AddRunBatchCommand(CLI::App* app, int* exit_code) {
       "run-batch", "answer a file of requests in OpenAI's batch format, in mixed batches");
   auto flags = std::make_shared<RunBatchFlags>();
   AddServiceFlags(command, &flags->service);
-  command->add_option("-i,--input-file", flags->input, "requests, one JSON object a line; - is stdin")
+  command
+      ->add_option("-i,--input-file", flags->input, "requests, one JSON object a line; - is stdin")
       ->required();
   command->add_option("-o,--output-file", flags->output, "answers, a line each; - is stdout")
       ->required();

@@ -46,8 +46,9 @@ void AddServiceFlags(CLI::App* command, ServiceFlags* flags) {
       ->group(kAdapterGroup);
   command->add_option("--lora-modules", flags->lora_modules, "NAME=PATH of one adapter; repeatable")
       ->group(kAdapterGroup);
-  command->add_option("--adapter-bytes", engine->adapter_bytes,
-                      "memory for adapters in use; K, M or G may follow (default 1G)")
+  command
+      ->add_option("--adapter-bytes", engine->adapter_bytes,
+                   "memory for adapters in use; K, M or G may follow (default 1G)")
       ->transform(CLI::AsSizeValue(false))
       ->group(kAdapterGroup);
   command->add_option("--max-lora-rank", service->max_lora_rank, "refuse adapters of higher rank")

@@ -1,0 +1,330 @@
+#include "lorica/server/http_server.h"
+
+#include <boost/asio.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/experimental/concurrent_channel.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <chrono>
+#include <csignal>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "lorica/base/log.h"
+#include "lorica/server/json_writer.h"
+
+namespace lorica::server {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+using boost::system::error_code;
+using namespace asio::experimental::awaitable_operators;  // NOLINT(google-build-using-namespace)
+
+constexpr std::chrono::seconds kReadTimeout(60);
+constexpr std::chrono::seconds kWriteTimeout(60);
+constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+
+using HttpRequest = http::request<http::string_body>;
+using HttpResponse = http::response<http::string_body>;
+
+// What the engine thread sends a connection.
+struct Message {
+  enum class Kind { kChunk, kDone };
+  Kind kind = Kind::kChunk;
+  int http_status = 200;
+  std::string text;
+};
+using Channel = asio::experimental::concurrent_channel<void(error_code, Message)>;
+
+// The engine's way to a connection. It holds the I/O context too: a request that is still in the
+// engine when the server goes must find it alive.
+struct Link {
+  explicit Link(std::shared_ptr<asio::io_context> context)
+      : io(std::move(context)),
+        // Unbounded, so that the engine thread never waits; a completion's length bounds it.
+        channel(*io, std::numeric_limits<size_t>::max()) {}
+
+  std::shared_ptr<asio::io_context> io;
+  Channel channel;
+};
+
+HttpResponse MakeResponse(const HttpRequest& request, int status, std::string body,
+                          const char* type = "application/json") {
+  HttpResponse response(static_cast<http::status>(status), request.version());
+  response.set(http::field::server, "lorica");
+  response.set(http::field::content_type, type);
+  response.keep_alive(request.keep_alive());
+  response.body() = std::move(body);
+  response.prepare_payload();
+  return response;
+}
+
+HttpResponse MakeError(const HttpRequest& request, const ApiError& error) {
+  return MakeResponse(request, error.http_status, ErrorBody(error));
+}
+
+ApiError RouteError(int status, std::string message) {
+  ApiError error;
+  error.http_status = status;
+  error.message = std::move(message);
+  return error;
+}
+
+// Compares in a time that does not depend on where two keys first differ.
+bool SameKey(std::string_view a, std::string_view b) {
+  unsigned char difference = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < b.size(); ++i) {
+    difference |= static_cast<unsigned char>(b[i] ^ (a.empty() ? 0 : a[i % a.size()]));
+  }
+  return difference == 0;
+}
+
+// Ends when the peer has closed its side; never ends while it may still read an answer.
+asio::awaitable<void> WatchClose(tcp::socket& socket) {
+  const auto [wait_error] = co_await socket.async_wait(tcp::socket::wait_read, kToken);
+  char byte;
+  error_code peek_error;
+  if (!wait_error &&
+      socket.receive(asio::buffer(&byte, 1), tcp::socket::message_peek, peek_error) > 0) {
+    // A pipelined request: its bytes wait, and the close behind them cannot be seen.
+    asio::steady_timer never(socket.get_executor(), asio::steady_timer::time_point::max());
+    co_await never.async_wait(kToken);
+  }
+}
+
+}  // namespace
+
+struct HttpServer::Impl {
+  Impl(const HttpOptions& options, OpenAiApi* api) : options(options), api(api) {}
+
+  asio::awaitable<void> Accept();
+  asio::awaitable<void> Serve(tcp::socket socket);
+  // False when the connection must close.
+  asio::awaitable<bool> Answer(beast::tcp_stream& stream, const HttpRequest& request);
+  asio::awaitable<bool> Complete(beast::tcp_stream& stream, const HttpRequest& request);
+  asio::awaitable<bool> StreamEvents(beast::tcp_stream& stream, const HttpRequest& request,
+                                     Channel& channel, Message first);
+  asio::awaitable<bool> Send(beast::tcp_stream& stream, HttpResponse response);
+  std::optional<HttpResponse> Plain(const HttpRequest& request) const;
+
+  const HttpOptions options;
+  OpenAiApi* const api;
+  const std::shared_ptr<asio::io_context> io = std::make_shared<asio::io_context>(1);
+  tcp::acceptor acceptor{*io};
+};
+
+asio::awaitable<void> HttpServer::Impl::Accept() {
+  while (acceptor.is_open()) {
+    auto [error, socket] = co_await acceptor.async_accept(kToken);
+    if (error == asio::error::operation_aborted) co_return;
+    if (error) {
+      // Out of descriptors, mostly: wait for some to close instead of spinning.
+      asio::steady_timer pause(*io, std::chrono::milliseconds(50));
+      co_await pause.async_wait(kToken);
+      continue;
+    }
+    socket.set_option(tcp::no_delay(true), error);
+    asio::co_spawn(*io, Serve(std::move(socket)), asio::detached);
+  }
+}
+
+asio::awaitable<void> HttpServer::Impl::Serve(tcp::socket socket) {
+  beast::tcp_stream stream(std::move(socket));
+  beast::flat_buffer buffer;
+  while (true) {
+    http::request_parser<http::string_body> parser;
+    parser.body_limit(static_cast<uint64_t>(options.body_limit_bytes));
+    stream.expires_after(kReadTimeout);
+    const auto [error, bytes] = co_await http::async_read(stream, buffer, parser, kToken);
+    if (error == http::error::body_limit) {
+      HttpRequest request = parser.release();
+      request.keep_alive(false);
+      co_await Send(
+          stream, MakeError(request, RouteError(413, "request body: expected at most " +
+                                                         std::to_string(options.body_limit_bytes) +
+                                                         " bytes, found more")));
+      break;
+    }
+    if (error == http::error::end_of_stream || error == beast::error::timeout ||
+        error == asio::error::connection_reset || error == asio::error::eof) {
+      break;
+    }
+    if (error) {
+      HttpRequest request;
+      request.version(11);
+      request.keep_alive(false);
+      co_await Send(stream,
+                    MakeError(request, RouteError(400, "request: expected HTTP/1.1, found " +
+                                                           error.message())));
+      break;
+    }
+    const HttpRequest request = parser.release();
+    stream.expires_never();
+    if (!co_await Answer(stream, request) || !request.keep_alive()) break;
+  }
+  error_code ignored;
+  stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
+}
+
+// The calls that need no engine step.
+std::optional<HttpResponse> HttpServer::Impl::Plain(const HttpRequest& request) const {
+  std::string target(request.target());
+  target = target.substr(0, target.find('?'));
+  constexpr std::string_view kModels = "/v1/models/";
+  if (target == "/health") return MakeResponse(request, 200, "", "text/plain");
+  if (!options.api_key.empty()) {
+    const auto header = request[http::field::authorization];
+    if (!SameKey(std::string_view(header.data(), header.size()), "Bearer " + options.api_key)) {
+      ApiError error = RouteError(401, "expected the API key as a bearer token");
+      error.code = "invalid_api_key";
+      return MakeError(request, error);
+    }
+  }
+  const bool is_get = request.method() == http::verb::get;
+  if (target == "/v1/completions") {
+    if (request.method() == http::verb::post) return std::nullopt;
+    return MakeError(request, RouteError(405, "/v1/completions: expected POST"));
+  }
+  if (target == "/v1/models" || target == "/version" || target.starts_with(kModels)) {
+    if (!is_get) return MakeError(request, RouteError(405, target + ": expected GET"));
+  }
+  if (target == "/v1/models") return MakeResponse(request, 200, api->ModelsBody());
+  if (target == "/version") return MakeResponse(request, 200, R"({"version":"0.1.0"})");
+  if (target.starts_with(kModels)) {
+    ApiResult<std::string> body = api->ModelBody(target.substr(kModels.size()));
+    if (const auto* error = std::get_if<ApiError>(&body)) return MakeError(request, *error);
+    return MakeResponse(request, 200, std::get<std::string>(std::move(body)));
+  }
+  return MakeError(request, RouteError(404, target + ": no such path"));
+}
+
+asio::awaitable<bool> HttpServer::Impl::Answer(beast::tcp_stream& stream,
+                                               const HttpRequest& request) {
+  std::optional<HttpResponse> plain = Plain(request);
+  if (plain) co_return co_await Send(stream, std::move(*plain));
+  co_return co_await Complete(stream, request);
+}
+
+asio::awaitable<bool> HttpServer::Impl::Complete(beast::tcp_stream& stream,
+                                                 const HttpRequest& request) {
+  auto link = std::make_shared<Link>(io);
+  CompletionCallbacks callbacks;
+  callbacks.on_chunk = [link](std::string chunk) {
+    link->channel.try_send(error_code(), Message{Message::Kind::kChunk, 200, std::move(chunk)});
+  };
+  callbacks.on_done = [link](int http_status, std::string body) {
+    link->channel.try_send(error_code(),
+                           Message{Message::Kind::kDone, http_status, std::move(body)});
+  };
+  ApiResult<std::shared_ptr<Completion>> started =
+      api->StartCompletion(request.body(), std::move(callbacks), TransportKind::kHttp);
+  if (const auto* error = std::get_if<ApiError>(&started)) {
+    co_return co_await Send(stream, MakeError(request, *error));
+  }
+  const auto completion = std::get<std::shared_ptr<Completion>>(started);
+  auto received = co_await (link->channel.async_receive(kToken) || WatchClose(stream.socket()));
+  if (received.index() == 1) {
+    completion->Cancel();
+    co_return false;
+  }
+  auto [error, message] = std::get<0>(std::move(received));
+  if (message.kind == Message::Kind::kDone && !message.text.empty()) {
+    co_return co_await Send(stream,
+                            MakeResponse(request, message.http_status, std::move(message.text)));
+  }
+  const bool alive = co_await StreamEvents(stream, request, link->channel, std::move(message));
+  if (!alive) completion->Cancel();
+  co_return alive;
+}
+
+asio::awaitable<bool> HttpServer::Impl::StreamEvents(beast::tcp_stream& stream,
+                                                     const HttpRequest& request, Channel& channel,
+                                                     Message message) {
+  http::response<http::empty_body> head(http::status::ok, request.version());
+  head.set(http::field::server, "lorica");
+  head.set(http::field::content_type, "text/event-stream");
+  head.set(http::field::cache_control, "no-cache");
+  head.keep_alive(request.keep_alive());
+  head.chunked(true);
+  http::response_serializer<http::empty_body> serializer(head);
+  stream.expires_after(kWriteTimeout);
+  if (std::get<0>(co_await http::async_write_header(stream, serializer, kToken))) co_return false;
+  while (true) {
+    const bool done = message.kind == Message::Kind::kDone;
+    std::string frame;
+    // An error in the middle of a stream is an event of its own before the end.
+    if (!message.text.empty()) frame = "data: " + message.text + "\n\n";
+    if (done) frame += "data: [DONE]\n\n";
+    stream.expires_after(kWriteTimeout);
+    const auto [error, bytes] =
+        co_await asio::async_write(stream, http::make_chunk(asio::buffer(frame)), kToken);
+    if (error) co_return false;
+    if (done) {
+      const auto [end_error, end_bytes] =
+          co_await asio::async_write(stream, http::make_chunk_last(), kToken);
+      co_return !end_error;
+    }
+    stream.expires_never();
+    auto received = co_await (channel.async_receive(kToken) || WatchClose(stream.socket()));
+    if (received.index() == 1) co_return false;
+    message = std::move(std::get<1>(std::get<0>(received)));
+  }
+}
+
+asio::awaitable<bool> HttpServer::Impl::Send(beast::tcp_stream& stream, HttpResponse response) {
+  stream.expires_after(kWriteTimeout);
+  const auto [error, bytes] = co_await http::async_write(stream, response, kToken);
+  co_return !error && response.keep_alive();
+}
+
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpServer::~HttpServer() = default;
+
+Result<std::unique_ptr<HttpServer>> HttpServer::Listen(const HttpOptions& options, OpenAiApi* api) {
+  auto impl = std::make_unique<Impl>(options, api);
+  error_code error;
+  const std::string host = options.host == "localhost" ? "127.0.0.1" : options.host;
+  const asio::ip::address address = asio::ip::make_address(host, error);
+  if (error) {
+    return InvalidArgument("--host: expected an IP address, found \"" + options.host + "\"");
+  }
+  const tcp::endpoint endpoint(address, options.port);
+  impl->acceptor.open(endpoint.protocol(), error);
+  if (!error) impl->acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) impl->acceptor.bind(endpoint, error);
+  if (!error) impl->acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) {
+    return Unavailable("cannot listen on " + options.host + ":" + std::to_string(options.port) +
+                       ": " + error.message());
+  }
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+}
+
+uint16_t HttpServer::port() const { return impl_->acceptor.local_endpoint().port(); }
+
+void HttpServer::Run() {
+  asio::signal_set signals(*impl_->io, SIGINT, SIGTERM);
+  signals.async_wait([this](error_code error, int) {
+    if (!error) Stop();
+  });
+  asio::co_spawn(*impl_->io, impl_->Accept(), asio::detached);
+  while (!impl_->io->stopped()) {
+    try {
+      impl_->io->run();
+    } catch (const std::exception& error) {
+      // One connection's failure ends that connection.
+      LogError(std::string("a connection ended: ") + error.what());
+    }
+  }
+}
+
+void HttpServer::Stop() {
+  asio::post(*impl_->io, [io = impl_->io] { io->stop(); });
+}
+
+}  // namespace lorica::server
