@@ -191,7 +191,7 @@ def write_fixtures(folder, seed):
         rng = random.Random(seed)
         specials = [t["content"] for t in data["added_tokens"]]
         cases = list(dict.fromkeys(texts(rng, 4000, specials)))
-        chosen = [""] + rng.sample([c for c in cases if 1 < len(c) < 60], 70)
+        chosen = [""] + rng.sample([c for c in cases if 1 < len(c) < 60], 50)
         cases = [expectation(tok, c) for c in chosen]
         path = os.path.join(folder, name)
         os.makedirs(path, exist_ok=True)
@@ -260,12 +260,14 @@ def random_tokenizer(rng):
                 "1", "42", "罗马", "<|x|>", "<|", "e\u0307\u0323", "a", "_", "Ġ", "é", "\u212b", "<s> "]
     for content in rng.sample(contents, rng.randint(0, 12)):
         flags = {k: rng.random() < 0.3 for k in ("single_word", "lstrip", "rstrip", "special", "normalized")}
+        # The reference loses the mark of a special token that its normalizer changes.
+        flags["special"] &= not flags["normalized"] and not content.startswith("caf")
         tok.add_tokens([AddedToken(content, **flags)])
     if rng.random() < 0.5:
-        steps = [template(tok, "<s>"), processors.ByteLevel()]
-        if rng.random() < 0.3:
-            steps.append(processors.TemplateProcessing(
-                single="<s> $A </s> </s>", special_tokens=[("<s>", 256), ("</s>", tok.token_to_id("</s>"))]))
+        last = processors.TemplateProcessing(
+            single="<s> $A </s> </s>", special_tokens=[("<s>", 0), ("</s>", 1)])
+        steps = [processors.ByteLevel(), rng.choice([template(tok, "<s>"), last])]
+        rng.shuffle(steps)
         tok.post_processor = processors.Sequence(steps)
     return tok
 
@@ -285,7 +287,12 @@ def compare(cli, path, tok, rng, count, label):
     assert len(answers) == len(cases), (len(answers), len(cases))
     for text, (add, parse), answer in zip(cases, picked, answers):
         tok.encode_special_tokens = not parse
-        ids = tok.encode(text, add_special_tokens=add).ids
+        try:
+            ids = tok.encode(text, add_special_tokens=add).ids
+        except BaseException as panic:  # the reference has no answer where stripped tokens overlap
+            if "bad split" not in str(panic):
+                raise
+            continue
         want = "\t".join([
             " ".join(map(str, ids)),
             tok.decode(ids, skip_special_tokens=False).encode().hex(),

@@ -175,10 +175,12 @@ std::vector<AddedTokenPiece> AddedTokens::Cut(std::string_view text, Pass pass,
     const AddedToken& token = tokens_[static_cast<size_t>(match.token)];
     if (token.special && special == Special::kAsText) continue;
     if (token.single_word && TouchesWord(text, begin, end)) continue;
-    if (token.lstrip) begin = SkipSpaceBack(text, begin, std::min(begin, text_begin));
+    if (token.lstrip) {
+      begin = SkipSpaceBack(text, begin, text_begin);
+      if (begin >= end) continue;  // all of it was taken along by the token before
+    }
     // What an earlier token took along is whitespace, and need not be walked again.
     if (token.rstrip) end = SkipSpace(text, std::max(end, text_begin));
-    begin = std::max(begin, text_begin);
     if (text_begin < begin) {
       pieces.push_back({nullptr, text.substr(text_begin, begin - text_begin)});
     }

@@ -79,7 +79,9 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::Create(TokenizerParts parts)
                         std::to_string(kMaxTokenIds - 1));
     }
     ids = std::max<int64_t>(ids, token.id + 1);
-    added_bytes.emplace(token.id, ByteLevelToBytes(token.content).value_or(token.content));
+    const std::string content =
+        token.normalized ? Normalize(parts.normalizer, token.content) : token.content;
+    added_bytes.emplace(token.id, ByteLevelToBytes(content).value_or(content));
   }
   LORICA_RETURN_IF_ERROR(CheckIds(parts, ids));
   auto state = std::make_unique<const State>(

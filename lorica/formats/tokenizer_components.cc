@@ -201,13 +201,14 @@ Result<Affixes> ReadPostProcessor(const json::value& value, const std::string& w
   if (component.type == "TemplateProcessing") return ReadTemplate(component);
   if (component.type != "Sequence") return component.Unserved();
   LORICA_ASSIGN_OR_RETURN(const auto members, component.Members("processors"));
-  Affixes all;
+  std::optional<Affixes> only;
   for (const auto& [member, place] : members) {
-    LORICA_ASSIGN_OR_RETURN(const Affixes outer, ReadPostProcessor(*member, place));
-    all.prefix.insert(all.prefix.begin(), outer.prefix.begin(), outer.prefix.end());
-    all.suffix.insert(all.suffix.end(), outer.suffix.begin(), outer.suffix.end());
+    LORICA_ASSIGN_OR_RETURN(Affixes affixes, ReadPostProcessor(*member, place));
+    if (affixes.prefix.empty() && affixes.suffix.empty()) continue;
+    if (only) return Unimplemented(place + ": a second template is not served");
+    only = std::move(affixes);
   }
-  return all;
+  return only.value_or(Affixes{});
 }
 
 Status CheckDecoder(const json::value& value, const std::string& where) {
