@@ -137,6 +137,7 @@ def save(model, folder):
     path = folder / "adapter_model.safetensors"
     tensors = {k: v.to(torch.bfloat16).contiguous() for k, v in load_file(path).items()}
     save_file(tensors, path, metadata={"format": "pt"})
+    path.chmod(0o644)
 
 
 def main():

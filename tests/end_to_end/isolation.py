@@ -158,19 +158,30 @@ def ways(lines, config, dtype, full):
     yield f"--kv-bytes {small}", [shuffled], ["--kv-bytes", small, "--max-num-seqs", 32]
 
 
-def write_overflowing_adapter(source, target):
-    """Takes the shapes of an adapter's first pairs and fills them with huge, finite numbers."""
-    data = (source / "adapter_model.safetensors").read_bytes()
+def read_shapes(path):
+    data = path.read_bytes()
     (size,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + size])
-    pairs = sorted(k for k in header if k.endswith(".lora_A.weight"))[:2]
-    names = [n for k in pairs for n in (k, k.replace(".lora_A.", ".lora_B."))]
-    ranks = {header[k]["shape"][0] for k in pairs}
-    if len(ranks) != 1:
-        names, ranks = names[:2], {header[pairs[0]]["shape"][0]}
-    out, blob = {}, b""
+    return {k: v["shape"] for k, v in header.items() if k != "__metadata__"}
+
+
+def write_overflowing_adapter(adapters, names, target):
+    """Takes the shapes of one pair and fills it with huge, finite numbers.
+
+    A pair of a value projection if there is one: what overflows then lies in pages that the next
+    tenant gets.
+    """
+    shapes, first = {}, []
     for name in names:
-        shape = header[name]["shape"]
+        shapes = read_shapes(pathlib.Path(adapters) / name / "adapter_model.safetensors")
+        pairs = sorted(k for k in shapes if k.endswith(".lora_A.weight"))
+        first = [k for k in pairs if "v_proj" in k] or pairs
+        if "v_proj" in first[0]:
+            break
+    tensors = [first[0], first[0].replace(".lora_A.", ".lora_B.")]
+    out, blob = {}, b""
+    for name in tensors:
+        shape = shapes[name]
         values = struct.pack("<f", 3e37) * (shape[0] * shape[1])
         offsets = [len(blob), len(blob) + len(values)]
         out[name] = {"dtype": "F32", "shape": shape, "data_offsets": offsets}
@@ -179,9 +190,9 @@ def write_overflowing_adapter(source, target):
     text += b" " * (-len(text) % 8)
     target.mkdir()
     (target / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + blob)
-    rank = ranks.pop()
-    modules = sorted({n.split(".lora_")[0].rsplit(".", 1)[1] for n in names})
-    config = {"peft_type": "LORA", "r": rank, "lora_alpha": rank, "target_modules": modules}
+    rank = shapes[tensors[0]][0]
+    module = tensors[0].split(".lora_")[0].rsplit(".", 1)[1]
+    config = {"peft_type": "LORA", "r": rank, "lora_alpha": rank, "target_modules": [module]}
     (target / "adapter_config.json").write_text(json.dumps(config))
 
 
@@ -242,8 +253,7 @@ def check_all(args, runner, isa, dtype):
         folder.mkdir()
         for name in names:
             shutil.copytree(pathlib.Path(args.adapters) / name, folder / name)
-        source = pathlib.Path(args.adapters) / names[0]
-        write_overflowing_adapter(source, folder / "overflow")
+        write_overflowing_adapter(args.adapters, names, folder / "overflow")
         small = ["--kv-bytes", small_kv_bytes(config, dtype)]
         for way, flags in (("overflowing tenant", []), ("overflowing tenant, few pages", small)):
             failures = check_overflow(runner, lines, vocab, isa, dtype, flags, want, folder)
