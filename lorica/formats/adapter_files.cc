@@ -227,16 +227,18 @@ AdapterFiles::AdapterFiles(PeftConfig config, SafetensorsSet tensors)
 
 Result<AdapterFiles> AdapterFiles::Open(const std::string& folder, int64_t file_bytes) {
   LORICA_RETURN_IF_ERROR(CheckAdapterFolder(folder));
-  const std::string config_path = folder + "/adapter_config.json";
-  LORICA_ASSIGN_OR_RETURN(const MappedFile text,
-                          MappedFile::Open(config_path, MappedFile::Mode::kRead, kConfigBytes));
-  LORICA_ASSIGN_OR_RETURN(PeftConfig config, ParsePeftConfig(text.text(), config_path));
+  const std::string config_name = "adapter_config.json";
+  LORICA_ASSIGN_OR_RETURN(
+      const MappedFile text,
+      MappedFile::Open(folder + "/" + config_name, MappedFile::Mode::kRead, kConfigBytes));
+  Result<PeftConfig> config = ParsePeftConfig(text.text(), config_name);
+  if (!config.ok()) return config.status().WithContext(folder);
   SafetensorsLimits limits = SafetensorsLimits::ForAdapter();
   limits.file_bytes = file_bytes;
   LORICA_ASSIGN_OR_RETURN(
       SafetensorsSet tensors,
       SafetensorsSet::Open(folder, "adapter_model", MappedFile::Mode::kRead, limits));
-  AdapterFiles files(std::move(config), std::move(tensors));
+  AdapterFiles files(*std::move(config), std::move(tensors));
   AdapterReader(files).Read();
   const std::string leaf = std::filesystem::path(folder).filename().string();
   if (leaf == "pissa_init" || leaf == "pissa_backup") {
