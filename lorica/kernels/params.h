@@ -35,7 +35,7 @@ struct Weight {
 };
 
 // Where PackWeight reads rows from, so that a model streams into its packed form without a second
-// copy. Row n as f32 [K]. May be called from any one thread.
+// copy. Row n as f32 [K]. Several threads call ReadRow at once, for different rows.
 class RowSource {
  public:
   virtual ~RowSource() = default;

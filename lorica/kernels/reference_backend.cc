@@ -394,8 +394,4 @@ void ReferenceBackend::LogitStats(const LogitStatsParams& p, const TeamMember& m
   }
 }
 
-std::unique_ptr<Backend> OpenReferenceBackend(Sums sums) {
-  return std::make_unique<ReferenceBackend>(sums);
-}
-
 }  // namespace lorica::kernels

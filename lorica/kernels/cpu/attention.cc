@@ -1,0 +1,47 @@
+#include <cstdint>
+
+#include "lorica/kernels/cpu/kernel_table.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lorica/kernels/cpu/attention.cc"
+#include "lorica/kernels/cpu/targets.h"
+// Highway needs its target list first.
+#include "hwy/foreach_target.h"
+#include "lorica/kernels/cpu/attention-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lorica::kernels::cpu::HWY_NAMESPACE {
+
+void FillAttention(KernelTable* table) {
+  table->attention = &Attention;
+  table->kv_write = &KvWrite;
+}
+
+}  // namespace lorica::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lorica::kernels::cpu {
+
+int64_t AttentionScratchFloats(int32_t head_dim) {
+  constexpr int64_t kQueries = 8;
+  const int64_t padded = (int64_t{head_dim} + 15) / 16 * 16;
+  return kQueries * (3 * padded + kAttentionBlock);
+}
+
+FillKernels AttentionKernels(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar:
+      return HWY_CHOOSE_FALLBACK(FillAttention);
+    case Isa::kSse4:
+      return HWY_CHOOSE_SSE4(FillAttention);
+    case Isa::kAvx2:
+      return HWY_CHOOSE_AVX2(FillAttention);
+    case Isa::kAvx512:
+      return HWY_CHOOSE_AVX3(FillAttention);
+  }
+  return nullptr;
+}
+
+}  // namespace lorica::kernels::cpu
+#endif

@@ -1,0 +1,144 @@
+// The register tiles of the base product: R packed rows of x by P panels of 16 columns, one FMA
+// chain along k for each output element. Which R and P a call uses never changes a bit.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "lorica/kernels/cpu/lanes-inl.h"
+
+#if defined(LORICA_KERNELS_CPU_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LORICA_KERNELS_CPU_GEMM_INL_H_
+#undef LORICA_KERNELS_CPU_GEMM_INL_H_
+#else
+#define LORICA_KERNELS_CPU_GEMM_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace lorica::kernels::cpu::HWY_NAMESPACE {
+
+// Registers decide: accumulators take R * P * W16::kParts of them.
+#if HWY_TARGET == HWY_AVX3
+inline constexpr int kMaxTileRows = 16;
+inline constexpr int kTileBudget = 24;
+#elif HWY_TARGET == HWY_AVX2
+inline constexpr int kMaxTileRows = 6;
+inline constexpr int kTileBudget = 6;
+#else
+inline constexpr int kMaxTileRows = 4;
+inline constexpr int kTileBudget = 4;
+#endif
+inline constexpr int kMaxTilePanels = 4;
+
+constexpr bool TileFits(int rows, int panels) {
+  return rows >= 1 && rows <= kMaxTileRows && rows * panels <= kTileBudget;
+}
+
+struct TileArgs {
+  const float* x = nullptr;      // [pairs][R][2]
+  const std::byte* w = nullptr;  // first panel
+  int64_t panel_bytes = 0;       // from panel to panel
+  int64_t pairs = 0;
+  float* acc = nullptr;                        // out: [R][P * 16]
+  const std::byte* const* prefetch = nullptr;  // lines to fetch, one a pair, spread over the loop
+  int64_t prefetch_lines = 0;                  // at most `pairs`
+};
+using TileFunction = void (*)(const TileArgs&);
+
+// How far ahead of its use a line of weights is asked for, in each panel.
+inline constexpr int64_t kPrefetchBytes = 1024;
+
+template <int R, int P>
+struct Accumulators {
+  W16 v[R][P];
+};
+
+template <int R, int P, class Format>
+HWY_INLINE void MultiplyPair(const float* x, const std::byte* w, int64_t panel_bytes,
+                             Accumulators<R, P>* acc) {
+  W16 weights[P];
+  LORICA_UNROLL
+  for (int p = 0; p < P; ++p) weights[p] = Format::Even(w + p * panel_bytes);
+  LORICA_UNROLL
+  for (int r = 0; r < R; ++r) {
+    const W16 xs = Splat<16>(x[2 * r]);
+    LORICA_UNROLL
+    for (int p = 0; p < P; ++p) acc->v[r][p] = FmaW(weights[p], xs, acc->v[r][p]);
+  }
+  LORICA_UNROLL
+  for (int p = 0; p < P; ++p) weights[p] = Format::Odd(w + p * panel_bytes);
+  LORICA_UNROLL
+  for (int r = 0; r < R; ++r) {
+    const W16 xs = Splat<16>(x[2 * r + 1]);
+    LORICA_UNROLL
+    for (int p = 0; p < P; ++p) acc->v[r][p] = FmaW(weights[p], xs, acc->v[r][p]);
+  }
+}
+
+template <int R, int P, class Format>
+void BaseTile(const TileArgs& args) {
+  Accumulators<R, P> acc;
+  LORICA_UNROLL
+  for (int r = 0; r < R; ++r) {
+    LORICA_UNROLL
+    for (int p = 0; p < P; ++p) acc.v[r][p] = Splat<16>(0.0f);
+  }
+  const float* x = args.x;
+  const std::byte* w = args.w;
+  const int64_t panel_bytes = args.panel_bytes;
+  int64_t pair = 0;
+  for (; pair < args.prefetch_lines; ++pair) {
+    hwy::Prefetch(args.prefetch[pair]);
+    LORICA_UNROLL
+    for (int p = 0; p < P; ++p) hwy::Prefetch(w + p * panel_bytes + kPrefetchBytes);
+    MultiplyPair<R, P, Format>(x, w, panel_bytes, &acc);
+    x += 2 * R;
+    w += Format::kPairBytes;
+  }
+  for (; pair < args.pairs; ++pair) {
+    LORICA_UNROLL
+    for (int p = 0; p < P; ++p) hwy::Prefetch(w + p * panel_bytes + kPrefetchBytes);
+    MultiplyPair<R, P, Format>(x, w, panel_bytes, &acc);
+    x += 2 * R;
+    w += Format::kPairBytes;
+  }
+  LORICA_UNROLL
+  for (int r = 0; r < R; ++r) {
+    LORICA_UNROLL
+    for (int p = 0; p < P; ++p) Store<16>(acc.v[r][p], args.acc + (r * P + p) * 16);
+  }
+}
+
+template <class Format, int P, int R>
+constexpr TileFunction TileOrNull() {
+  if constexpr (TileFits(R, P)) {
+    return &BaseTile<R, P, Format>;
+  } else {
+    return nullptr;
+  }
+}
+// [0]: one panel, [1]: two, [2]: four; then by rows - 1.
+using TileTable = std::array<std::array<TileFunction, kMaxTileRows>, 3>;
+template <class Format, int P, int... R>
+constexpr std::array<TileFunction, kMaxTileRows> TileRow(std::integer_sequence<int, R...>) {
+  return {TileOrNull<Format, P, R + 1>()...};
+}
+template <class Format>
+constexpr TileTable MakeTileTable() {
+  constexpr auto kRows = std::make_integer_sequence<int, kMaxTileRows>();
+  return {TileRow<Format, 1>(kRows), TileRow<Format, 2>(kRows), TileRow<Format, 4>(kRows)};
+}
+
+inline TileFunction BaseTileFor(DType dtype, int rows, int panels) {
+  static constexpr TileTable kBf16 = MakeTileTable<Bf16Format<16>>();
+  static constexpr TileTable kF16 = MakeTileTable<F16Format<16>>();
+  static constexpr TileTable kF32 = MakeTileTable<F32Format<16>>();
+  const TileTable& table = dtype == DType::kBF16 ? kBf16 : dtype == DType::kF16 ? kF16 : kF32;
+  return table[static_cast<size_t>(panels / 2)][static_cast<size_t>(rows - 1)];
+}
+
+}  // namespace lorica::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,233 @@
+// Wide<W>: W virtual f32 lanes as one or several registers of the instruction set being compiled,
+// so that each kernel is written once and every set with FMA gives the same bits. Also the fixed
+// fold of 16 lanes, exp, and the decoding of the three weight formats.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lorica/kernels/cpu/targets.h"
+// Highway needs its target list first.
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
+#if defined(LORICA_KERNELS_CPU_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LORICA_KERNELS_CPU_LANES_INL_H_
+#undef LORICA_KERNELS_CPU_LANES_INL_H_
+#else
+#define LORICA_KERNELS_CPU_LANES_INL_H_
+#endif
+
+#ifdef __clang__
+#define LORICA_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define LORICA_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace lorica::kernels::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <int kWidth>
+struct Wide {
+  using D = hn::CappedTag<float, kWidth>;
+  using V = hn::Vec<D>;
+  static constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+  static constexpr int kParts = kWidth / kLanes;
+  V v[kParts];
+};
+using W16 = Wide<16>;
+
+template <int kWidth>
+HWY_INLINE Wide<kWidth> Splat(float value) {
+  using W = Wide<kWidth>;
+  W out;
+  LORICA_UNROLL
+  for (int i = 0; i < W::kParts; ++i) out.v[i] = hn::Set(typename W::D(), value);
+  return out;
+}
+template <int kWidth>
+HWY_INLINE Wide<kWidth> Load(const float* from) {
+  using W = Wide<kWidth>;
+  W out;
+  LORICA_UNROLL
+  for (int i = 0; i < W::kParts; ++i) out.v[i] = hn::LoadU(typename W::D(), from + i * W::kLanes);
+  return out;
+}
+template <int kWidth>
+HWY_INLINE void Store(const Wide<kWidth>& value, float* to) {
+  using W = Wide<kWidth>;
+  LORICA_UNROLL
+  for (int i = 0; i < W::kParts; ++i) hn::StoreU(value.v[i], typename W::D(), to + i * W::kLanes);
+}
+// The first n of 16 floats, the others `fill`; reads and writes nothing past n.
+HWY_INLINE W16 LoadFirst(const float* from, int64_t n, float fill) {
+  if (n >= 16) return Load<16>(from);
+  alignas(64) float lanes[16];
+  for (int64_t i = 0; i < 16; ++i) lanes[i] = i < n ? from[i] : fill;
+  return Load<16>(lanes);
+}
+HWY_INLINE void StoreFirst(const W16& value, float* to, int64_t n) {
+  if (n >= 16) {
+    Store<16>(value, to);
+    return;
+  }
+  alignas(64) float lanes[16];
+  Store<16>(value, lanes);
+  for (int64_t i = 0; i < n; ++i) to[i] = lanes[i];
+}
+
+#define LORICA_WIDE_BINARY(NAME, OP)                                                  \
+  template <int kWidth>                                                               \
+  HWY_INLINE Wide<kWidth> NAME(const Wide<kWidth>& a, const Wide<kWidth>& b) {        \
+    Wide<kWidth> out;                                                                 \
+    LORICA_UNROLL                                                                     \
+    for (int i = 0; i < Wide<kWidth>::kParts; ++i) out.v[i] = hn::OP(a.v[i], b.v[i]); \
+    return out;                                                                       \
+  }
+LORICA_WIDE_BINARY(AddW, Add)
+LORICA_WIDE_BINARY(SubW, Sub)
+LORICA_WIDE_BINARY(MulW, Mul)
+LORICA_WIDE_BINARY(DivW, Div)
+LORICA_WIDE_BINARY(MaxW, Max)
+#undef LORICA_WIDE_BINARY
+
+// a * b + c, one rounding where the set has FMA.
+template <int kWidth>
+HWY_INLINE Wide<kWidth> FmaW(const Wide<kWidth>& a, const Wide<kWidth>& b, const Wide<kWidth>& c) {
+  Wide<kWidth> out;
+  LORICA_UNROLL
+  for (int i = 0; i < Wide<kWidth>::kParts; ++i) out.v[i] = hn::MulAdd(a.v[i], b.v[i], c.v[i]);
+  return out;
+}
+// The first n lanes of `value`, the others `fill`.
+HWY_INLINE W16 SelectFirst(const W16& value, int64_t n, float fill) {
+  W16 out;
+  const W16::D d;
+  LORICA_UNROLL
+  for (int i = 0; i < W16::kParts; ++i) {
+    const int64_t left = n - i * W16::kLanes;
+    const auto count = static_cast<float>(left < 0 ? 0 : left);
+    const auto mask = hn::Lt(hn::Iota(d, 0.0f), hn::Set(d, count));
+    out.v[i] = hn::IfThenElse(mask, value.v[i], hn::Set(d, fill));
+  }
+  return out;
+}
+
+// Lanes folded in halves: 16 -> 8 -> 4 -> 2 -> 1, whatever the register width.
+HWY_INLINE float FoldSum(const W16& value) {
+  alignas(64) float lanes[16];
+  Store<16>(value, lanes);
+  for (int half = 8; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+HWY_INLINE float FoldMax(const W16& value) {
+  alignas(64) float lanes[16];
+  Store<16>(value, lanes);
+  float max = lanes[0];
+  for (int i = 1; i < 16; ++i) max = lanes[i] > max ? lanes[i] : max;
+  return max;
+}
+
+// e^x to 2 ulp for x in [-87, 88]; 0 below, e^88 above; NaN stays NaN. Range reduction by ln 2 in
+// two parts, then the Taylor polynomial of degree 7 on [-0.347, 0.347].
+HWY_INLINE W16 ExpW(const W16& x) {
+  W16 out;
+  const W16::D d;
+  const hn::RebindToSigned<W16::D> di;
+  LORICA_UNROLL
+  for (int i = 0; i < W16::kParts; ++i) {
+    const auto in = x.v[i];
+    const auto low = hn::Set(d, -87.0f);
+    const auto clamped = hn::Min(hn::Max(in, low), hn::Set(d, 88.0f));
+    const auto n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504f)));
+    auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), clamped);
+    r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+    auto p = hn::Set(d, 1.98412698e-4f);
+    p = hn::MulAdd(p, r, hn::Set(d, 1.38888889e-3f));
+    p = hn::MulAdd(p, r, hn::Set(d, 8.33333333e-3f));
+    p = hn::MulAdd(p, r, hn::Set(d, 4.16666667e-2f));
+    p = hn::MulAdd(p, r, hn::Set(d, 1.66666667e-1f));
+    p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
+    p = hn::MulAdd(hn::Mul(p, r), r, r);
+    p = hn::Add(p, hn::Set(d, 1.0f));
+    const auto exponent = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127)));
+    p = hn::Mul(p, hn::BitCast(d, exponent));
+    p = hn::IfThenElse(hn::Lt(in, low), hn::Zero(d), p);
+    out.v[i] = hn::IfThenElse(hn::Eq(in, in), p, in);
+  }
+  return out;
+}
+HWY_INLINE float ExpScalar(float x) {
+  alignas(64) float lanes[16];
+  Store<16>(ExpW(Splat<16>(x)), lanes);
+  return lanes[0];
+}
+
+// Weight formats: a row of kWidth columns for k (even) and one for k + 1, kPairBytes together.
+template <int kWidth>
+struct Bf16Format {
+  static constexpr int64_t kPairBytes = kWidth * 4;
+  static HWY_INLINE Wide<kWidth> Even(const std::byte* row) {
+    using W = Wide<kWidth>;
+    const typename W::D d;
+    const hn::RebindToUnsigned<typename W::D> du;
+    W out;
+    LORICA_UNROLL
+    for (int i = 0; i < W::kParts; ++i) {
+      const auto raw = hn::LoadU(du, reinterpret_cast<const uint32_t*>(row) + i * W::kLanes);
+      out.v[i] = hn::BitCast(d, hn::And(raw, hn::Set(du, 0xffff0000u)));
+    }
+    return out;
+  }
+  static HWY_INLINE Wide<kWidth> Odd(const std::byte* row) {
+    using W = Wide<kWidth>;
+    const typename W::D d;
+    const hn::RebindToUnsigned<typename W::D> du;
+    W out;
+    LORICA_UNROLL
+    for (int i = 0; i < W::kParts; ++i) {
+      const auto raw = hn::LoadU(du, reinterpret_cast<const uint32_t*>(row) + i * W::kLanes);
+      out.v[i] = hn::BitCast(d, hn::ShiftLeft<16>(raw));
+    }
+    return out;
+  }
+};
+template <int kWidth>
+HWY_INLINE Wide<kWidth> LoadF16(const std::byte* from) {
+  using W = Wide<kWidth>;
+  const typename W::D d;
+  const hn::Rebind<hwy::float16_t, typename W::D> dh;
+  W out;
+  LORICA_UNROLL
+  for (int i = 0; i < W::kParts; ++i) {
+    const auto* halves = reinterpret_cast<const hwy::float16_t*>(from) + i * W::kLanes;
+    out.v[i] = hn::PromoteTo(d, hn::LoadU(dh, halves));
+  }
+  return out;
+}
+template <int kWidth>
+struct F16Format {
+  static constexpr int64_t kPairBytes = kWidth * 4;
+  static HWY_INLINE Wide<kWidth> Even(const std::byte* row) { return LoadF16<kWidth>(row); }
+  static HWY_INLINE Wide<kWidth> Odd(const std::byte* row) {
+    return LoadF16<kWidth>(row + kWidth * 2);
+  }
+};
+template <int kWidth>
+struct F32Format {
+  static constexpr int64_t kPairBytes = kWidth * 8;
+  static HWY_INLINE Wide<kWidth> Even(const std::byte* row) {
+    return Load<kWidth>(reinterpret_cast<const float*>(row));
+  }
+  static HWY_INLINE Wide<kWidth> Odd(const std::byte* row) {
+    return Load<kWidth>(reinterpret_cast<const float*>(row) + kWidth);
+  }
+};
+
+}  // namespace lorica::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

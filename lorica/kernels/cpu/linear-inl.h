@@ -1,0 +1,303 @@
+// LoraLinear: packs x once, shrinks, then walks this worker's columns panel group by panel group:
+// base tile, expand, epilogue, while the outputs are in cache.
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "lorica/base/check.h"
+#include "lorica/base/thread_pool.h"
+#include "lorica/kernels/cpu/gemm-inl.h"
+#include "lorica/kernels/cpu/kernel_table.h"
+#include "lorica/kernels/cpu/lora-inl.h"
+#include "lorica/kernels/cpu/packing.h"
+
+#if defined(LORICA_KERNELS_CPU_LINEAR_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LORICA_KERNELS_CPU_LINEAR_INL_H_
+#undef LORICA_KERNELS_CPU_LINEAR_INL_H_
+#else
+#define LORICA_KERNELS_CPU_LINEAR_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace lorica::kernels::cpu::HWY_NAMESPACE {
+
+// The rows cut into register tiles of nearly equal height.
+struct RowTiles {
+  int64_t rows = 0;
+  int64_t count = 0;
+
+  RowTiles() = default;
+  RowTiles(int64_t rows, int64_t most) : rows(rows), count((rows + most - 1) / most) {}
+  IndexRange Tile(int64_t i) const { return SplitRange(rows, count, i); }
+  // The tile that holds packed row `row`.
+  int64_t Find(int64_t row) const {
+    const int64_t base = rows / count;
+    const int64_t longer = rows % count * (base + 1);
+    return row < longer ? row / (base + 1) : rows % count + (row - longer) / base;
+  }
+};
+
+// Packed rows are the rows of x in segment order, then the rest. When the segments are a run of
+// consecutive rows, x's own order serves, shifted.
+struct RowOrder {
+  const int32_t* row_of = nullptr;  // null: packed row i is row i
+  int64_t shift = 0;                // packed row of place 0 in the segment order
+  int64_t Row(int64_t packed) const { return row_of == nullptr ? packed : row_of[packed]; }
+};
+
+struct LinearState {
+  const LinearParams* p = nullptr;
+  bool has_lora = false;
+  bool x_is_packed = false;  // one row, read where it lies
+  int64_t pairs = 0;
+  RowTiles tiles;
+  int panels = 1;
+  RowOrder order;
+  Trace* trace = nullptr;  // of thread 0
+
+  const float* PackedTile(int64_t first_row) const {
+    return x_is_packed ? p->x : p->packed_x + first_row * pairs * 2;
+  }
+};
+
+inline LinearTiling ChooseTiling(int64_t rows) {
+#if HWY_TARGET == HWY_AVX3
+  if (rows <= 5) return {5, 4};
+  if (rows <= 12) return {12, 2};
+  if (rows <= 16) return {16, 1};
+  return {12, 2};
+#elif HWY_TARGET == HWY_AVX2
+  if (rows == 1) return {1, 4};
+  if (rows <= 3) return {3, 2};
+  return {6, 1};
+#else
+  return {kMaxTileRows, 1};
+#endif
+}
+
+// Thread 0 writes the map behind the packed rows; the caller Syncs.
+inline void BuildRowMap(const LinearParams& p, int32_t* row_of) {
+  int32_t* in_segment = row_of + p.rows;
+  std::fill_n(in_segment, p.rows, 0);
+  int64_t next = 0;
+  for (const int32_t row : p.segments->order()) {
+    row_of[next++] = row;
+    in_segment[row] = 1;
+  }
+  for (int64_t row = 0; row < p.rows; ++row) {
+    if (in_segment[row] == 0) row_of[next++] = static_cast<int32_t>(row);
+  }
+}
+
+// This thread's range of k pairs of every packed row.
+inline void PackInput(const LinearState& state, const TeamMember& member) {
+  const LinearParams& p = *state.p;
+  const IndexRange pairs = SplitRange(state.pairs, member);
+  const bool round = p.activation_type == ActivationType::kBf16;
+  constexpr int64_t kBlock = 8;  // pairs: one cache line of each row
+  for (int64_t t = 0; t < state.tiles.count; ++t) {
+    const IndexRange rows = state.tiles.Tile(t);
+    float* tile = p.packed_x + rows.begin * state.pairs * 2;
+    for (int64_t begin = pairs.begin; begin < pairs.end; begin += kBlock) {
+      const int64_t end = std::min(begin + kBlock, pairs.end);
+      for (int64_t i = 0; i < rows.size(); ++i) {
+        const float* x = p.x + state.order.Row(rows.begin + i) * p.x_stride;
+        for (int64_t pair = begin; pair < end; ++pair) {
+          float even = x[2 * pair];
+          float odd = 2 * pair + 1 < p.k ? x[2 * pair + 1] : 0.0f;
+          if (round) {
+            even = Bf16ToF32(F32ToBf16(even));
+            odd = Bf16ToF32(F32ToBf16(odd));
+          }
+          float* to = tile + (pair * rows.size() + i) * 2;
+          to[0] = even;
+          to[1] = odd;
+        }
+      }
+    }
+  }
+}
+
+inline void ShrinkItemRows(const LinearState& state, const lora::ShrinkItem& item) {
+  const LinearParams& p = *state.p;
+  const lora::Segment& segment = p.segments->segments()[static_cast<size_t>(item.segment)];
+  const LinearPart& part = p.parts[static_cast<size_t>(item.part)];
+  const lora::SiteEntry& entry = p.table->Entry(segment.slot, part.site);
+  int64_t packed = item.row_begin + state.order.shift;
+  const int64_t packed_end = item.row_end + state.order.shift;
+  float* s_rows = p.s_scratch + item.s_offset;
+  while (packed < packed_end) {
+    const IndexRange tile_rows = state.tiles.Tile(state.tiles.Find(packed));
+    const int64_t rows =
+        std::min<int64_t>(std::min(packed_end, tile_rows.end) - packed, kShrinkRows);
+    ShrinkArgs args;
+    args.x = state.PackedTile(tile_rows.begin) + (packed - tile_rows.begin) * 2;
+    args.x_pair_stride = tile_rows.size() * 2;
+    args.pairs = state.pairs;
+    args.s_stride = item.s_stride;
+    for (int32_t t = item.tile_begin; t < item.tile_end; ++t) {
+      const lora::TileRef& tile = entry.tiles[static_cast<size_t>(t)];
+      args.a = tile.address;
+      args.scale = tile.scale;
+      args.s = s_rows + (t - item.tile_begin) * kTileRanks;
+      Shrink(tile.dtype, static_cast<int>(rows), args);
+    }
+    packed += rows;
+    s_rows += rows * item.s_stride;
+  }
+}
+
+inline void ShrinkAll(const LinearState& state, const TeamMember& member) {
+  const TraceScope scope(state.trace, Zone::kLoraShrink);
+  const lora::LoraPlan& plan = *state.p->plan;
+  for (int32_t w = member.thread; w < plan.workers; w += member.threads) {
+    const int32_t end = plan.shrink_begin[static_cast<size_t>(w) + 1];
+    for (int32_t i = plan.shrink_begin[static_cast<size_t>(w)]; i < end; ++i) {
+      ShrinkItemRows(state, plan.shrinks[static_cast<size_t>(i)]);
+    }
+  }
+}
+
+// A block of outputs on its way from the base product to y.
+struct OutputTile {
+  int32_t part = 0;
+  IndexRange rows;  // packed
+  int64_t panel = 0;
+  int64_t panels = 0;
+  float* acc = nullptr;  // [rows][panels * 16]
+};
+
+// Adds the expands of the segments that meet the tile's rows. `segment` is where the last tile
+// stopped: segments and tiles both ascend.
+inline void ExpandInto(const LinearState& state, const OutputTile& tile, size_t* segment) {
+  const LinearParams& p = *state.p;
+  const auto& segments = p.segments->segments();
+  const int64_t begin = tile.rows.begin - state.order.shift;
+  const int64_t end = tile.rows.end - state.order.shift;
+  while (*segment < segments.size() && segments[*segment].end <= begin) ++*segment;
+  for (size_t i = *segment; i < segments.size() && segments[i].begin < end; ++i) {
+    const lora::ScratchSpan& span =
+        p.plan->Scratch(tile.part, static_cast<int32_t>(i), static_cast<int32_t>(segments.size()));
+    if (span.tiles == 0) continue;
+    const int64_t first = std::max<int64_t>(segments[i].begin, begin);
+    const int64_t last = std::min<int64_t>(segments[i].end, end);
+    ExpandArgs args;
+    args.s_stride = span.tiles * kTileRanks;
+    args.s = p.s_scratch + span.s_offset + (first - segments[i].begin) * args.s_stride;
+    args.tiles =
+        p.table->Entry(segments[i].slot, p.parts[static_cast<size_t>(tile.part)].site).tiles;
+    args.k = p.k;
+    args.panel = tile.panel;
+    args.acc_stride = tile.panels * kPanelColumns;
+    args.acc = tile.acc + (first - begin) * args.acc_stride;
+    Expand(last - first, tile.panels, args);
+  }
+}
+
+inline void StoreOutputs(const LinearState& state, const OutputTile& tile) {
+  const LinearPart& part = state.p->parts[static_cast<size_t>(tile.part)];
+  const int64_t n = part.weight->n;
+  for (int64_t panel = 0; panel < tile.panels; ++panel) {
+    const int64_t column = (tile.panel + panel) * kPanelColumns;
+    const int64_t columns = std::min(kPanelColumns, n - column);
+    const bool has_bias = part.epilogue.bias != nullptr;
+    const W16 bias =
+        has_bias ? LoadFirst(part.epilogue.bias + column, columns, 0.0f) : Splat<16>(0.0f);
+    for (int64_t i = 0; i < tile.rows.size(); ++i) {
+      W16 value = Load<16>(tile.acc + (i * tile.panels + panel) * kPanelColumns);
+      float* y = part.y + state.order.Row(tile.rows.begin + i) * part.y_stride + column;
+      if (has_bias) value = AddW(value, bias);
+      if (part.epilogue.add_to_output) value = AddW(LoadFirst(y, columns, 0.0f), value);
+      StoreFirst(value, y, columns);
+    }
+  }
+}
+
+inline void MultiplyColumns(const LinearState& state, int32_t part_index, IndexRange panels) {
+  const LinearParams& p = *state.p;
+  const Weight& weight = *p.parts[static_cast<size_t>(part_index)].weight;
+  const DType dtype = LayoutDType(weight.layout);
+  const int64_t panel_bytes = PanelBytes(dtype, p.k);
+  alignas(64) float acc[kMaxTileRows * kMaxTilePanels * kPanelColumns];
+  int64_t now = 0;
+  for (int64_t panel = panels.begin; panel < panels.end; panel += now) {
+    now = state.panels;
+    while (now > panels.end - panel) now /= 2;
+    size_t segment = 0;
+    for (int64_t t = 0; t < state.tiles.count; ++t) {
+      OutputTile tile;
+      tile.part = part_index;
+      tile.rows = state.tiles.Tile(t);
+      tile.panel = panel;
+      tile.panels = now;
+      tile.acc = acc;
+      TileArgs args;
+      args.x = state.PackedTile(tile.rows.begin);
+      args.w = weight.data.data() + panel * panel_bytes;
+      args.panel_bytes = panel_bytes;
+      args.pairs = state.pairs;
+      args.acc = acc;
+      BaseTileFor(dtype, static_cast<int>(tile.rows.size()), static_cast<int>(now))(args);
+      if (state.has_lora) ExpandInto(state, tile, &segment);
+      StoreOutputs(state, tile);
+    }
+  }
+}
+
+inline LinearState MakeState(const LinearParams& p, const LinearTiling& tiling,
+                             const TeamMember& member) {
+  LinearTiling chosen = ChooseTiling(p.rows);
+  if (tiling.rows > 0) chosen.rows = std::min(tiling.rows, kMaxTileRows);
+  if (tiling.panels > 0) chosen.panels = tiling.panels;
+  LinearState state;
+  state.tiles = RowTiles(p.rows, chosen.rows);
+  state.p = &p;
+  state.has_lora = p.plan != nullptr && !p.plan->empty();
+  state.pairs = Pairs(p.k);
+  const auto tallest = static_cast<int>(state.tiles.Tile(0).size());
+  state.panels = chosen.panels;
+  while (!TileFits(tallest, state.panels)) state.panels /= 2;
+  state.x_is_packed = p.rows == 1 && p.k % 2 == 0 && p.activation_type == ActivationType::kF32;
+  state.trace = member.thread == 0 ? p.trace : nullptr;
+  return state;
+}
+
+inline void LoraLinear(const LinearParams& p, const LinearTiling& tiling,
+                       const TeamMember& member) {
+  if (p.rows == 0) return;
+  LinearState state = MakeState(p, tiling, member);
+  const TraceScope scope(state.trace, Zone::kLinear);
+  if (state.has_lora) {
+    LORICA_CHECK(p.plan->fused.empty());
+    if (p.segments->contiguous()) {
+      state.order.shift = p.segments->order().front();
+    } else {
+      auto* row_of = reinterpret_cast<int32_t*>(p.packed_x + p.rows * state.pairs * 2);
+      if (member.thread == 0) BuildRowMap(p, row_of);
+      member.Sync();
+      state.order.row_of = row_of;
+    }
+  }
+  if (!state.x_is_packed) {
+    PackInput(state, member);
+    member.Sync();
+  }
+  if (state.has_lora) {
+    ShrinkAll(state, member);
+    member.Sync();
+  }
+  for (size_t part = 0; part < p.parts.size(); ++part) {
+    const lora::ColumnRange columns =
+        lora::WorkerColumns(p.parts[part].weight->n, kPanelColumns, member.threads, member.thread);
+    MultiplyColumns(state, static_cast<int32_t>(part),
+                    {Panels(columns.begin), Panels(columns.end)});
+  }
+}
+
+}  // namespace lorica::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

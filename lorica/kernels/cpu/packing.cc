@@ -1,0 +1,162 @@
+#include "lorica/kernels/cpu/packing.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "lorica/base/check.h"
+#include "lorica/base/machine_context.h"
+
+namespace lorica::kernels::cpu {
+namespace {
+
+// k positions packed at a time: one cache line of each source row.
+constexpr int64_t kBlock = 16;
+
+void PackBf16(const PanelSource& s, int64_t width, uint32_t* panel) {
+  for (int64_t k0 = 0; k0 < s.k; k0 += kBlock) {
+    const int64_t k1 = std::min(k0 + kBlock, s.k);
+    for (int64_t j = 0; j < s.columns; ++j) {
+      const float* row = s.rows + j * s.stride;
+      for (int64_t k = k0; k < k1; k += 2) {
+        const uint32_t high = F32ToBf16(row[k]);
+        const uint32_t low = k + 1 < s.k ? F32ToBf16(row[k + 1]) : 0u;
+        panel[k / 2 * width + j] = high << 16 | low;
+      }
+    }
+  }
+}
+
+void PackF16(const PanelSource& s, int64_t width, uint16_t* panel) {
+  for (int64_t k0 = 0; k0 < s.k; k0 += kBlock) {
+    const int64_t k1 = std::min(k0 + kBlock, s.k);
+    for (int64_t j = 0; j < s.columns; ++j) {
+      for (int64_t k = k0; k < k1; ++k) panel[k * width + j] = F32ToF16(s.rows[j * s.stride + k]);
+    }
+  }
+}
+
+void PackF32(const PanelSource& s, int64_t width, float* panel) {
+  for (int64_t k0 = 0; k0 < s.k; k0 += kBlock) {
+    const int64_t k1 = std::min(k0 + kBlock, s.k);
+    for (int64_t j = 0; j < s.columns; ++j) {
+      for (int64_t k = k0; k < k1; ++k) panel[k * width + j] = s.rows[j * s.stride + k];
+    }
+  }
+}
+
+}  // namespace
+
+DType LayoutDType(WeightLayout layout) {
+  switch (layout) {
+    case WeightLayout::kPanelsBf16:
+      return DType::kBF16;
+    case WeightLayout::kPanelsF16:
+      return DType::kF16;
+    case WeightLayout::kPanelsF32:
+      return DType::kF32;
+    case WeightLayout::kRowsF32:
+      break;
+  }
+  LORICA_CHECK(false && "a weight that this backend did not pack");
+  return DType::kF32;
+}
+
+WeightLayout LayoutOf(DType dtype) {
+  if (dtype == DType::kBF16) return WeightLayout::kPanelsBf16;
+  if (dtype == DType::kF16) return WeightLayout::kPanelsF16;
+  return WeightLayout::kPanelsF32;
+}
+
+void PackPanel(const PanelSource& source, DType dtype, int64_t width, std::byte* panel) {
+  std::memset(panel, 0, static_cast<size_t>(Pairs(source.k) * width * LanePairBytes(dtype)));
+  switch (dtype) {
+    case DType::kBF16:
+      return PackBf16(source, width, reinterpret_cast<uint32_t*>(panel));
+    case DType::kF16:
+      return PackF16(source, width, reinterpret_cast<uint16_t*>(panel));
+    default:
+      return PackF32(source, width, reinterpret_cast<float*>(panel));
+  }
+}
+
+float PanelElement(DType dtype, const std::byte* panel, int64_t width, int64_t column, int64_t k) {
+  if (dtype == DType::kBF16) {
+    const uint32_t lane = reinterpret_cast<const uint32_t*>(panel)[k / 2 * width + column];
+    return Bf16ToF32(static_cast<uint16_t>(k % 2 == 0 ? lane >> 16 : lane));
+  }
+  if (dtype == DType::kF16) {
+    return F16ToF32(reinterpret_cast<const uint16_t*>(panel)[k * width + column]);
+  }
+  return reinterpret_cast<const float*>(panel)[k * width + column];
+}
+
+void UnpackWeightRow(const Weight& weight, int64_t n, std::span<float> row) {
+  const DType dtype = LayoutDType(weight.layout);
+  const std::byte* panel = weight.data.data() + n / kPanelColumns * PanelBytes(dtype, weight.k);
+  for (int64_t k = 0; k < weight.k; ++k) {
+    row[static_cast<size_t>(k)] = PanelElement(dtype, panel, 16, n % kPanelColumns, k);
+  }
+}
+
+int64_t CpuTilePacker::TileBytes(const lora::TileShape& shape) const {
+  return TileABytes(shape.dtype, shape.k) + Panels(shape.n) * TileBPanelBytes(shape.dtype);
+}
+
+void CpuTilePacker::PackTile(const lora::SiteFactors& factors, int32_t rank_begin,
+                             std::byte* tile) const {
+  const DType dtype = lora::TileDType(factors);
+  const int64_t k = factors.shape.k;
+  const int64_t n = factors.shape.n;
+  const int64_t ranks = std::min<int64_t>(kTileRanks, factors.rank - rank_begin);
+  std::memset(tile, 0, static_cast<size_t>(TileBytes(lora::TileShapeOf(factors))));
+
+  std::vector<float> a(static_cast<size_t>(ranks * k));
+  const int64_t a_element = ElementsToBytes(factors.a.dtype, 1);
+  DequantizeRow(factors.a.dtype, factors.a.data + rank_begin * k * a_element, ranks * k, a.data());
+  PackPanel({a.data(), k, ranks, k}, dtype, kTileRanks, tile);
+
+  std::byte* b_panels = tile + TileABytes(dtype, k);
+  const int64_t b_element = ElementsToBytes(factors.b.dtype, 1);
+  for (int64_t panel = 0; panel < Panels(n); ++panel) {
+    const int64_t columns = std::min(kPanelColumns, n - panel * kPanelColumns);
+    float b[kPanelColumns * kTileRanks] = {};
+    for (int64_t j = 0; j < columns; ++j) {
+      const int64_t first = (panel * kPanelColumns + j) * factors.rank + rank_begin;
+      DequantizeRow(factors.b.dtype, factors.b.data + first * b_element, ranks, b + j * kTileRanks);
+    }
+    PackPanel({b, kTileRanks, columns, kTileRanks}, dtype, kPanelColumns,
+              b_panels + panel * TileBPanelBytes(dtype));
+  }
+}
+
+Result<Weight> PackPanels(const RowSource& source, DType storage, MachineContext* context) {
+  Weight weight;
+  weight.layout = LayoutOf(storage);
+  const DType dtype = LayoutDType(weight.layout);
+  weight.k = source.k();
+  weight.n = source.n();
+  const int64_t panels = Panels(weight.n);
+  LORICA_ASSIGN_OR_RETURN(weight.data, Buffer::Allocate(panels * PanelBytes(dtype, weight.k),
+                                                        MemoryTag::kWeights, &context->ledger));
+  const int64_t block = kPanelColumns * weight.k;
+  LORICA_ASSIGN_OR_RETURN(Buffer rows,
+                          Buffer::Allocate(context->pool.threads() * block * int64_t{sizeof(float)},
+                                           MemoryTag::kOther, &context->ledger));
+  context->pool.Run([&](const TeamMember& member) {
+    float* mine = rows.as<float>().data() + member.thread * block;
+    const IndexRange range = SplitRange(panels, member);
+    for (int64_t panel = range.begin; panel < range.end; ++panel) {
+      const int64_t first = panel * kPanelColumns;
+      const int64_t columns = std::min(kPanelColumns, weight.n - first);
+      for (int64_t j = 0; j < columns; ++j) {
+        source.ReadRow(first + j, {mine + j * weight.k, static_cast<size_t>(weight.k)});
+      }
+      PackPanel({mine, weight.k, columns, weight.k}, dtype, kPanelColumns,
+                weight.data.data() + panel * PanelBytes(dtype, weight.k));
+    }
+  });
+  return weight;
+}
+
+}  // namespace lorica::kernels::cpu
