@@ -21,6 +21,24 @@ import tempfile
 BASE = "base"
 
 
+def load(path):
+    """The goldens; those of the tiny models (tools/make_tiny_models.py) are brought to one form."""
+    goldens = json.loads(path.read_text())
+    if "variants" not in goldens:
+        return goldens
+    expected = {}
+    for name, variant in goldens["variants"].items():
+        rows = [
+            {"prompt_logprobs": [None] + x, "tokens": [], "margins": []}
+            for x in variant["logprobs"]
+        ]
+        for index, greedy in zip(goldens["greedy_prompts"], variant["greedy"]):
+            rows[index].update(tokens=greedy["tokens"], margins=greedy["gaps"])
+        expected[name] = rows
+    longest = max(len(row["tokens"]) for rows in expected.values() for row in rows)
+    return {"prompts": goldens["prompts"], "max_tokens": longest, "expected": expected}
+
+
 def requests(goldens):
     """One line for every (adapter, prompt), adapters alternating, so that steps are mixed."""
     for index, prompt in enumerate(goldens["prompts"]):
@@ -119,13 +137,13 @@ def main():
     p.add_argument("extra", nargs="*", help="further arguments of run-batch, after --")
     args = p.parse_args()
 
-    goldens = json.loads(args.goldens.read_text())
+    goldens = load(args.goldens)
     failures = list(stale(goldens, args.adapters))
     lines = list(requests(goldens))
     with tempfile.TemporaryDirectory() as work:
         answers = run_batch(args, lines, pathlib.Path(work))
 
-    print(f"{args.goldens.name}: {len(lines)} requests in one batch, {args.dtype}")
+    print(f"{args.goldens}: {len(lines)} requests in one batch, {args.dtype}")
     print(f"{'adapter':<12}{'prompts':>8}{'max |Δ logprob|':>18}{'tokens equal':>14}{'near ties':>11}")
     for name, wanted in goldens["expected"].items():
         worst, equal, ties = 0.0, 0, 0
