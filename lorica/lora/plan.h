@@ -10,7 +10,7 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
+#include <deque>
 #include <vector>
 
 #include "lorica/lora/segments.h"
@@ -28,7 +28,7 @@ struct PlanLimits {
   int32_t row_block = 64;       // most rows of one item
   int32_t rank_quantum = 8;     // ranks of a tile
   int32_t column_quantum = 16;  // columns of a panel: ranges begin at its multiples
-  int64_t local_bytes = 0;      // scratch of one worker; 0: no limit
+  int64_t local_bytes = 0;      // for S in f32 of one fused item; 0: no limit
 };
 
 // S of a (site of the call, segment): rows of the segment by tiles of the slot at that site.
@@ -63,7 +63,8 @@ struct ExpandItem {
 };
 
 // Shrink and expand by one worker, S staying local; segments of equal rank may be side by side:
-// `segment_end - segment_begin` of them share one row block.
+// `segment_end - segment_begin` of them, whole, share one block of row_quantum rows. An item of
+// one segment may hold a part of its rows.
 struct FusedItem {
   int32_t segment_begin = 0;
   int32_t segment_end = 0;
@@ -72,6 +73,18 @@ struct FusedItem {
   int32_t row_end = 0;
   int32_t column_begin = 0;
   int32_t column_end = 0;
+};
+
+// The planner's own: rows of one segment at one part, before columns are cut and items shared out.
+struct FusedBlock {
+  int32_t part = 0;
+  int32_t segment = 0;
+  int32_t row_begin = 0;
+  int32_t row_end = 0;
+  int32_t tiles = 0;
+  int32_t pieces = 1;       // column ranges
+  int64_t fixed_cost = 0;   // paid again by every piece: x, A, the shrink
+  int64_t column_cost = 0;  // shared by the pieces: B, y, the expand
 };
 
 struct LoraPlan {
@@ -88,6 +101,7 @@ struct LoraPlan {
   std::vector<int32_t> expand_begin;
   std::vector<FusedItem> fused;
   std::vector<int32_t> fused_begin;
+  std::vector<FusedBlock> blocks;  // kept for its storage; kernels do not read it
 
   // No tile at any site of the call: the linear is the base product alone.
   bool empty() const { return expands.empty() && fused.empty(); }
@@ -122,7 +136,7 @@ class StepPlanner {
 
   // Starts a step. `segments` and `table` must outlive the use of its plans.
   void Begin(const SegmentTable* segments, const WeightTable* table);
-  // Never null; an empty plan when no active slot acts at the call.
+  // Never null; an empty plan when no active slot acts at the call. Valid until the next Begin.
   const LoraPlan* Plan(const CallSites& call);
 
   const PlanLimits& limits() const { return limits_; }
@@ -138,8 +152,9 @@ class StepPlanner {
   PlanLimits limits_;
   const SegmentTable* segments_ = nullptr;
   const WeightTable* table_ = nullptr;
-  std::vector<Cached> cached_;  // storage is kept from step to step
+  std::deque<Cached> cached_;  // storage is kept from step to step; addresses stay
   int32_t used_ = 0;
+  LoraPlan empty_;
   std::vector<uint64_t> signature_;
 };
 

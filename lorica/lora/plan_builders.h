@@ -1,0 +1,29 @@
+// The two forms of a plan, one function each; BuildPlan (plan.h) chooses. Both fill a plan whose
+// lists are empty and whose scratch spans name the tiles. Pure functions of their arguments.
+#pragma once
+
+#include "lorica/lora/plan.h"
+
+namespace lorica::lora {
+
+struct PlanInput {
+  const CallSites& call;
+  const SegmentTable& segments;
+  const WeightTable& table;
+  const PlanLimits& limits;
+
+  int32_t segment_count() const { return static_cast<int32_t>(segments.segments().size()); }
+  const Segment& segment(int32_t s) const { return segments.segments()[static_cast<size_t>(s)]; }
+  const SiteShape& shape(int32_t part) const { return call.shape[static_cast<size_t>(part)]; }
+  // Bytes of an element of the factors; the tiles of a span rarely differ, so the first stands
+  // for all.
+  int64_t ElementBytes(int32_t part, int32_t s) const {
+    const SiteId site = call.site[static_cast<size_t>(part)];
+    return ElementsToBytes(table.Entry(segment(s).slot, site).tiles[0].dtype, 1);
+  }
+};
+
+void BuildTwoPhase(const PlanInput& input, LoraPlan* plan);
+void BuildFused(const PlanInput& input, LoraPlan* plan);
+
+}  // namespace lorica::lora
