@@ -3,6 +3,10 @@
 // freed. Any mix of ranks is a list of equal tiles, so there is no fragmentation between ranks.
 // The cost of a call never grows with what is idle: free tiles and free chunks are lists.
 //
+// What it wastes: the tail of a chunk, less than one part in nine (a chunk holds at least 8 of the
+// largest tile, so less than one tile of nine is left over), and until Compact() free tiles in
+// chunks of other sizes. The fullest chunk is filled first, so that the emptiest run dry.
+//
 // Thread rule: all calls are serialised by the owner's lock (AdapterCache); tile bytes
 // may be written by a loader while the engine reads other tiles. Compact() moves tiles and
 // therefore runs between steps only.
@@ -41,12 +45,18 @@ class Pool {
  public:
   struct Options {
     int64_t arena_bytes = 0;
-    int64_t chunk_bytes = 0;  // 0: chosen so that a chunk holds at least 8 of the largest tile
+    int64_t chunk_bytes = 0;  // 0: ChunkBytes(arena_bytes, largest_tile_bytes)
     int64_t largest_tile_bytes = 0;
     MemoryLedger* ledger = nullptr;
   };
+  // INVALID_ARGUMENT if the arena does not hold one tile of the largest size.
   static Result<std::unique_ptr<Pool>> Create(const Options& options);
   ~Pool();
+
+  // At least 8 of the largest tile, more in a large arena: tails waste a share of largest / chunk,
+  // a partly filled chunk for each of a few tile sizes wastes a share of chunk / arena, and the
+  // geometric mean balances the two. Less than 8 only in an arena of less than 64.
+  static int64_t ChunkBytes(int64_t arena_bytes, int64_t largest_tile_bytes);
 
   // All tiles of all requests, in order, or none: RESOURCE_EXHAUSTED with what was asked and what
   // is free. Succeeds whenever the tiles fit the free tiles of their sizes and whole free chunks.
@@ -66,6 +76,13 @@ class Pool {
   int64_t free_chunks() const;
   int64_t chunk_bytes() const;
   int64_t FreeTiles(int64_t tile_bytes) const;  // in partly filled chunks of that size
+  int64_t TilesPerChunk(int64_t tile_bytes) const { return chunk_bytes() / tile_bytes; }
+  // Bytes of arena that `requests` take: tiles with their share of their chunks' tails, rounded
+  // up. After Compact() an Allocate succeeds whenever free_bytes() exceeds this by one chunk for
+  // each tile size in the pool or the requests.
+  int64_t ArenaBytesFor(std::span<const TileRequest> requests) const;
+  // Tiles that `owner` holds.
+  int64_t TilesOf(OwnerId owner) const;
 
   // Every list, count and owner agrees with every other, or the sentence that says what does not.
   Status CheckIntegrity() const;
