@@ -29,9 +29,12 @@ void Scheduler::Remove(Sequence* sequence) {
 std::span<const ScheduledRows> Scheduler::Schedule() {
   ++step_;
   Admit();
-  DivideBudget();
-  GrowPages();
-  for (const ScheduledRows& entry : scheduled_) entry.sequence->last_step = step_;
+  do {
+    DivideBudget();
+    GrowPages();
+    // Empty though something runs: the few that had the budget were preempted. Their pages now
+    // serve the others.
+  } while (scheduled_.empty() && !running_.empty());
   // By slot, so that the order of the segments is the order of the rows.
   std::sort(scheduled_.begin(), scheduled_.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.sequence->slot, a.sequence->id) <
@@ -72,7 +75,7 @@ void Scheduler::DivideBudget() {
     }
   }
   std::sort(decodes_.begin(), decodes_.end(), [](const Sequence* a, const Sequence* b) {
-    return std::tuple(a->last_step, a->id) < std::tuple(b->last_step, b->id);
+    return std::tuple(a->last_turn, a->id) < std::tuple(b->last_turn, b->id);
   });
 
   const int32_t budget = options_.max_num_batched_tokens;
@@ -83,6 +86,7 @@ void Scheduler::DivideBudget() {
   int32_t left = budget;
   auto take_decodes = [&](int32_t keep) {
     for (; next_decode < decodes_.size() && left > keep; ++next_decode, --left) {
+      decodes_[next_decode]->last_turn = ++turn_;
       scheduled_.push_back({decodes_[next_decode], 1});
     }
   };

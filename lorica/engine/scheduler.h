@@ -5,9 +5,9 @@
 //  1. Admission is by arrival. A sequence is admitted when one of max_num_seqs places is free and
 //     its pages are, beside one spare page for each that runs already. The first that does not fit
 //     holds up those behind it; one whose adapter is not hot waits alone and holds up nobody.
-//  2. Decodes (one row left) go first, the one that ran longest ago in front, but leave a quarter
-//     of the budget (at least one row; every second step when it is one) to prefills, which take
-//     it by arrival. What either side leaves the other takes.
+//  2. Decodes (one row left) go first, in turn, but leave a quarter of the budget (at least one
+//     row; every second step when it is one) to prefills, which take it by arrival. What either
+//     side leaves the other takes.
 //  3. Pages grow by arrival. When none is free, the youngest that runs gives its pages back and
 //     waits again, at its place by arrival.
 // So the oldest always proceeds (Submit refuses what could not fit alone), and no one starves:
@@ -81,6 +81,7 @@ class Scheduler {
   std::vector<ScheduledRows> scheduled_;
   std::vector<Sequence*> decodes_;  // scratch
   uint64_t step_ = 0;
+  uint64_t turn_ = 0;  // of decodes
   int64_t preemptions_ = 0;
 };
 

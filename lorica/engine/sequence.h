@@ -51,7 +51,7 @@ struct Sequence {
   SequenceState state = SequenceState::kWaiting;
   lora::SlotId slot = lora::kBaseModel;  // while kRunning
   std::vector<int32_t> pages;            // by position / 16; empty unless kRunning
-  uint64_t last_step = 0;                // in which it had rows
+  uint64_t last_turn = 0;                // as a decode: whose is longest ago is next
   int32_t preemptions = 0;
 
   // Progress.
