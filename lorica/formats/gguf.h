@@ -84,6 +84,12 @@ class GgufFile {
  private:
   friend class GgufParser;
   GgufFile() = default;
+  // Null when the key is absent.
+  template <typename T>
+  Result<const T*> FindAs(std::string_view key) const;
+  template <typename T>
+  Result<std::optional<T>> CopyAs(std::string_view key) const;
+  Status WrongType(std::string_view key, std::string_view expected) const;
 
   MappedFile file_;
   std::string name_;
