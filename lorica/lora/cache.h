@@ -1,16 +1,20 @@
 // AdapterCache: which versions are hot, in which slot. Owns pool and weight table. For now every
 // version is made hot at start and stays; tiers and eviction come with live adapters.
 //
-// Thread rule: MakeResident packs on the calling (loader) thread and takes the lock only to
-// allocate and to install; the engine thread calls FindSlot and Compact between steps.
+// Thread rule: any thread may call anything but table(), pool(), Compact and CheckIntegrity, which
+// are the engine thread's (or a test's), between steps. MakeResident packs on the calling (loader)
+// thread without the lock, which it takes only to allocate and to install; a running step does not
+// see the new slot.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "lorica/base/status.h"
 #include "lorica/lora/packing.h"
@@ -32,31 +36,49 @@ class AdapterCache {
   };
   static Result<std::unique_ptr<AdapterCache>> Create(const Options& options);
 
-  // Packs the adapter into tiles and gives it a slot, or says with both figures why it does not
-  // fit. An adapter of equal digest that is hot already shares its slot.
+  // Packs the adapter into tiles and gives it a slot. An adapter of equal digest that is hot
+  // already shares its slot, and each call asks for an Evict of its own. OUT_OF_RANGE if it is
+  // larger than the arena, RESOURCE_EXHAUSTED if there is no room now (a Compact may help) or no
+  // slot; both figures are in the message.
   Result<SlotId> MakeResident(const Adapter& adapter);
-  // Returns the adapter's tiles and its slot. No step may be using it.
+  // Undoes one MakeResident; the last one returns the tiles and the slot. No step may be using it.
   void Evict(const std::string& digest);
   std::optional<SlotId> FindSlot(const std::string& digest) const;
   // Bytes in tiles that `adapter` needs.
   int64_t TileBytes(const Adapter& adapter) const;
 
-  // Between steps only.
-  void Compact();
+  // Between steps only. Moves nothing and returns false while an adapter is being packed.
+  bool Compact();
 
   const WeightTable& table() const { return table_; }
   const Pool& pool() const { return *pool_; }
   Status CheckIntegrity() const;
 
  private:
+  struct Hot {
+    SlotId slot;
+    OwnerId owner;
+    int32_t users = 0;   // MakeResident less Evict
+    bool ready = false;  // false while its tiles are being packed
+  };
+
   AdapterCache(const Options& options, std::unique_ptr<Pool> pool);
 
-  Options options_;
-  mutable std::mutex mutex_;
+  std::vector<TileRequest> RequestsFor(const Adapter& adapter) const;
+  // Why `adapter` cannot come in, with both figures; the pool's own answer is `reason`.
+  Status NoRoom(const Adapter& adapter, const Status& reason) const;
+  std::vector<WeightTable::SiteTiles> NameTiles(const Adapter& adapter,
+                                                const std::vector<TileHandle>& handles);
+
+  const Options options_;
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable packed_;
   std::unique_ptr<Pool> pool_;
   WeightTable table_;
-  std::unordered_map<std::string, SlotId> slot_by_digest_;
-  std::vector<SlotId> free_slots_;
+  std::unordered_map<std::string, Hot> hot_;  // by digest
+  std::vector<SlotId> free_slots_;            // the last one is given next
+  uint64_t next_owner_ = 1;
+  int32_t packing_ = 0;  // adapters whose tiles are written without the lock
 };
 
 }  // namespace lorica::lora
