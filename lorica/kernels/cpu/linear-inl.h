@@ -57,6 +57,7 @@ struct LinearState {
   int panels = 1;
   RowOrder order;
   Trace* trace = nullptr;  // of thread 0
+  std::chrono::steady_clock::duration expand_time{};
 
   const float* PackedTile(int64_t first_row) const {
     return x_is_packed ? p->x : p->packed_x + first_row * pairs * 2;
@@ -216,7 +217,8 @@ inline void StoreOutputs(const LinearState& state, const OutputTile& tile) {
   }
 }
 
-inline void MultiplyColumns(const LinearState& state, int32_t part_index, IndexRange panels) {
+inline void MultiplyColumns(int32_t part_index, IndexRange panels, LinearState* state_out) {
+  const LinearState& state = *state_out;
   const LinearParams& p = *state.p;
   const Weight& weight = *p.parts[static_cast<size_t>(part_index)].weight;
   const DType dtype = LayoutDType(weight.layout);
@@ -241,7 +243,11 @@ inline void MultiplyColumns(const LinearState& state, int32_t part_index, IndexR
       args.pairs = state.pairs;
       args.acc = acc;
       BaseTileFor(dtype, static_cast<int>(tile.rows.size()), static_cast<int>(now))(args);
-      if (state.has_lora) ExpandInto(state, tile, &segment);
+      if (state.has_lora) {
+        const auto begin = std::chrono::steady_clock::now();
+        ExpandInto(state, tile, &segment);
+        state_out->expand_time += std::chrono::steady_clock::now() - begin;
+      }
       StoreOutputs(state, tile);
     }
   }
@@ -292,8 +298,13 @@ inline void LoraLinear(const LinearParams& p, const LinearTiling& tiling,
   for (size_t part = 0; part < p.parts.size(); ++part) {
     const lora::ColumnRange columns =
         lora::WorkerColumns(p.parts[part].weight->n, kPanelColumns, member.threads, member.thread);
-    MultiplyColumns(state, static_cast<int32_t>(part),
-                    {Panels(columns.begin), Panels(columns.end)});
+    MultiplyColumns(static_cast<int32_t>(part), {Panels(columns.begin), Panels(columns.end)},
+                    &state);
+  }
+  if (state.has_lora && state.trace != nullptr) {
+    state.trace->Add(
+        Zone::kLoraExpand,
+        std::chrono::duration_cast<std::chrono::nanoseconds>(state.expand_time).count());
   }
 }
 

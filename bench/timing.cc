@@ -1,0 +1,33 @@
+#include "bench/timing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "lorica/base/machine.h"
+
+namespace lorica::bench {
+
+Quartiles Summarize(std::vector<double> sample) {
+  std::sort(sample.begin(), sample.end());
+  const auto at = [&](double part) {
+    return sample[static_cast<size_t>(part * static_cast<double>(sample.size() - 1) + 0.5)];
+  };
+  return {sample.front(), at(0.25), at(0.5), at(0.75)};
+}
+
+double NowSeconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+int ThreadsOf(const BenchOptions& options) {
+  return options.threads > 0 ? options.threads : ReadMachineFacts().cores;
+}
+
+void PrintMachine(int threads, std::string_view backend, std::FILE* out) {
+  std::fprintf(out, "machine: %s; backend %.*s, %d threads\n", Describe(ReadMachineFacts()).c_str(),
+               static_cast<int>(backend.size()), backend.data(), threads);
+}
+
+}  // namespace lorica::bench

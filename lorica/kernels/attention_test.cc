@@ -1,0 +1,210 @@
+// Paged attention: against the reference in double, and a row's bits against everything that must
+// not matter: chunking, neighbours, threads, stale bytes in unused slots of a page.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "lorica/kernels/open_backend.h"
+
+namespace lorica::kernels {
+namespace {
+
+struct Dims {
+  int32_t heads = 0;
+  int32_t kv_heads = 0;
+  int32_t head_dim = 0;
+  DType dtype = DType::kF32;
+};
+
+// Prompts of given lengths with their q, k and v, and pages in a shuffled order.
+struct World {
+  Dims dims;
+  KvLayout layout;
+  std::vector<int32_t> lengths;
+  std::vector<std::vector<float>> q, k, v;  // of each sequence
+  std::vector<std::vector<int32_t>> page_ids;
+  int32_t page_count = 0;
+
+  World(Dims d, std::vector<int32_t> sequence_lengths, uint32_t seed)
+      : dims(d), lengths(std::move(sequence_lengths)) {
+    layout = {d.dtype, kPageTokens, 2, d.kv_heads, d.head_dim};
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    const auto fill = [&](int64_t n) {
+      std::vector<float> out(static_cast<size_t>(n));
+      for (float& value : out) value = normal(random);
+      return out;
+    };
+    for (const int32_t length : lengths) {
+      q.push_back(fill(int64_t{length} * d.heads * d.head_dim));
+      k.push_back(fill(int64_t{length} * d.kv_heads * d.head_dim));
+      v.push_back(fill(int64_t{length} * d.kv_heads * d.head_dim));
+      page_count += (length + kPageTokens - 1) / kPageTokens;
+    }
+    std::vector<int32_t> ids(static_cast<size_t>(page_count));
+    std::iota(ids.begin(), ids.end(), 0);
+    std::shuffle(ids.begin(), ids.end(), random);
+    for (const int32_t length : lengths) {
+      const int32_t pages = (length + kPageTokens - 1) / kPageTokens;
+      page_ids.emplace_back(ids.end() - pages, ids.end());
+      ids.resize(ids.size() - static_cast<size_t>(pages));
+    }
+  }
+};
+
+// out of every sequence, computed in steps of at most `chunk` rows a sequence.
+std::vector<std::vector<float>> RunAll(const World& world, const Backend& backend, int threads,
+                                       int32_t chunk, const std::vector<size_t>& order) {
+  ThreadPool pool(threads);
+  const Dims& d = world.dims;
+  // Unused slots hold NaN: reading one into a sum would show.
+  std::vector<std::byte> pages(static_cast<size_t>(world.page_count * world.layout.PageBytes()),
+                               std::byte{0xff});
+  const auto q_width = static_cast<size_t>(d.heads * d.head_dim);
+  const auto kv_width = static_cast<size_t>(d.kv_heads * d.head_dim);
+  std::vector<std::vector<float>> out;
+  int32_t longest = 0;
+  for (const int32_t length : world.lengths) {
+    out.emplace_back(static_cast<size_t>(length) * q_width);
+    longest = std::max(longest, length);
+  }
+  for (int32_t begin = 0; begin < longest; begin += chunk) {
+    std::vector<float> q, k, v;
+    std::vector<AttentionSequence> sequences;
+    std::vector<size_t> who;
+    for (const size_t s : order) {
+      const int32_t rows = std::min(chunk, world.lengths[s] - begin);
+      if (rows <= 0) continue;
+      AttentionSequence sequence;
+      sequence.row_begin = static_cast<int32_t>(q.size() / q_width);
+      sequence.rows = rows;
+      sequence.position_begin = begin;
+      sequence.pages = world.page_ids[s].data();
+      sequences.push_back(sequence);
+      who.push_back(s);
+      const auto append = [&](std::vector<float>* to, const std::vector<float>& from,
+                              size_t width) {
+        to->insert(to->end(), from.begin() + static_cast<int64_t>(begin * width),
+                   from.begin() + static_cast<int64_t>((begin + rows) * width));
+      };
+      append(&q, world.q[s], q_width);
+      append(&k, world.k[s], kv_width);
+      append(&v, world.v[s], kv_width);
+    }
+    std::vector<float> step_out(q.size());
+    std::vector<float> scratch(
+        static_cast<size_t>(backend.AttentionScratchFloats(d.heads, d.head_dim) * threads));
+    KvWriteParams write;
+    write.k = k.data();
+    write.v = v.data();
+    write.k_stride = write.v_stride = static_cast<int64_t>(kv_width);
+    write.layout = world.layout;
+    write.layer = 1;
+    write.pages = pages.data();
+    write.sequences = sequences;
+    AttentionParams attend;
+    attend.q = q.data();
+    attend.out = step_out.data();
+    attend.q_stride = attend.out_stride = static_cast<int64_t>(q_width);
+    attend.heads = d.heads;
+    attend.scale = 1.0f / std::sqrt(static_cast<float>(d.head_dim));
+    attend.layout = world.layout;
+    attend.layer = 1;
+    attend.pages = pages.data();
+    attend.sequences = sequences;
+    attend.scratch = scratch.data();
+    pool.Run([&](const TeamMember& member) {
+      backend.KvWrite(write, member);
+      member.Sync();
+      backend.Attention(attend, member);
+    });
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      std::copy_n(step_out.begin() + static_cast<int64_t>(sequences[i].row_begin * q_width),
+                  static_cast<size_t>(sequences[i].rows) * q_width,
+                  out[who[i]].begin() + static_cast<int64_t>(begin * q_width));
+    }
+  }
+  return out;
+}
+
+std::vector<std::unique_ptr<Backend>> AllBackends() {
+  std::vector<std::unique_ptr<Backend>> out;
+  for (const std::string_view isa : RunnableIsas()) out.push_back(OpenCpuBackend(isa).value());
+  return out;
+}
+
+TEST(Attention, MatchesTheReferenceInDouble) {
+  const auto reference = OpenReferenceBackend(Sums::kF64);
+  const auto backends = AllBackends();
+  uint32_t seed = 40;
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const Dims& dims : {Dims{3, 1, 16, dtype}, Dims{4, 4, 64, dtype}, Dims{9, 3, 80, dtype},
+                             Dims{20, 2, 128, dtype}, Dims{2, 1, 20, dtype}}) {
+      const World world(dims, {1, 17, 40}, ++seed);
+      const auto want = RunAll(world, *reference, 1, 64, {0, 1, 2});
+      for (const auto& backend : backends) {
+        const auto got = RunAll(world, *backend, 2, 64, {0, 1, 2});
+        for (size_t s = 0; s < want.size(); ++s) {
+          for (size_t i = 0; i < want[s].size(); ++i) {
+            ASSERT_NEAR(got[s][i], want[s][i], 4e-6) << backend->name() << " " << dims.head_dim;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, LongSequencesCrossBlocks) {
+  const auto reference = OpenReferenceBackend(Sums::kF64);
+  const World world({2, 1, 16, DType::kF32}, {700}, 50);
+  const auto want = RunAll(world, *reference, 1, 700, {0});
+  for (const auto& backend : AllBackends()) {
+    const auto got = RunAll(world, *backend, 1, 700, {0});
+    for (size_t i = 0; i < want[0].size(); ++i) ASSERT_NEAR(got[0][i], want[0][i], 4e-6);
+  }
+}
+
+TEST(Attention, BitsDependOnTheSequenceAlone) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    const World world({6, 2, 64, dtype}, {300, 1, 33, 16, 257}, 51);
+    std::vector<std::vector<float>> first;
+    for (const auto& backend : AllBackends()) {
+      const auto want = RunAll(world, *backend, 1, 1000, {0, 1, 2, 3, 4});
+      for (const int threads : {1, 2, 3}) {
+        for (const int32_t chunk : {1, 7, 64}) {
+          const auto got = RunAll(world, *backend, threads, chunk, {4, 2, 0, 1, 3});
+          for (size_t s = 0; s < want.size(); ++s) {
+            ASSERT_EQ(std::memcmp(got[s].data(), want[s].data(), want[s].size() * 4), 0)
+                << backend->name() << " threads " << threads << " chunk " << chunk;
+          }
+        }
+      }
+      if (backend->name() == "cpu avx2") first = want;
+      if (backend->name() == "cpu avx512") {
+        EXPECT_EQ(first, want) << "AVX-512 differs from AVX2";
+      }
+    }
+  }
+}
+
+// A neighbour full of infinities and NaN changes no bit of the others.
+TEST(Attention, NonFiniteNeighboursAreAlone) {
+  World world({4, 2, 32, DType::kBF16}, {20, 35, 50}, 52);
+  for (const auto& backend : AllBackends()) {
+    const auto want = RunAll(world, *backend, 2, 16, {0, 1, 2});
+    World broken = world;
+    for (float& value : broken.v[1]) value = std::numeric_limits<float>::infinity();
+    for (float& value : broken.k[1]) value = std::nanf("");
+    const auto got = RunAll(broken, *backend, 2, 16, {0, 1, 2});
+    EXPECT_EQ(want[0], got[0]);
+    EXPECT_EQ(want[2], got[2]);
+    EXPECT_FALSE(std::isfinite(got[1].back()));
+  }
+}
+
+}  // namespace
+}  // namespace lorica::kernels
