@@ -158,6 +158,8 @@ std::vector<AddedTokenPiece> AddedTokens::Cut(std::string_view text, Pass pass,
   std::vector<AddedTokenPiece> pieces;
   const Trie& trie = pass == Pass::kRaw ? raw_ : normalized_;
   size_t text_begin = 0;
+  size_t walk_begin = 1;  // an empty range: nothing walked yet
+  size_t walk_end = 0;
   for (size_t at = 0; at < text.size() && !trie.nodes.empty();) {
     if (!trie.first[static_cast<uint8_t>(text[at])]) {
       ++at;
@@ -179,8 +181,14 @@ std::vector<AddedTokenPiece> AddedTokens::Cut(std::string_view text, Pass pass,
       begin = SkipSpaceBack(text, begin, text_begin);
       if (begin >= end) continue;  // all of it was taken along by the token before
     }
-    // What an earlier token took along is whitespace, and need not be walked again.
-    if (token.rstrip) end = SkipSpace(text, std::max(end, text_begin));
+    if (token.rstrip) {
+      // Whitespace is walked once, however many tokens lie in it.
+      if (end < walk_begin || end > walk_end) {
+        walk_begin = end;
+        walk_end = SkipSpace(text, end);
+      }
+      end = walk_end;
+    }
     if (text_begin < begin) {
       pieces.push_back({nullptr, text.substr(text_begin, begin - text_begin)});
     }

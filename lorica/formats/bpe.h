@@ -25,12 +25,12 @@ struct BpeMerge {
 // What a file says, in the byte-level alphabet (byte_level.h). The views must last until Create
 // returns.
 struct BpeSpec {
-  std::vector<std::string_view> tokens;  // by id; empty where an id has no token
-  std::vector<BpeMerge> merges;          // by rank
+  std::vector<std::string_view> tokens = {};  // by id; empty where an id has no token
+  std::vector<BpeMerge> merges = {};          // by rank
   // Tokens that text never yields (a GGUF's control and unused ones), by id, or empty for none.
-  std::vector<bool> unreachable;
+  std::vector<bool> unreachable = {};
   // What a byte without a token becomes; without it such a byte is dropped, as the reference does.
-  std::optional<std::string_view> unk_token;
+  std::optional<std::string_view> unk_token = {};
   bool fuse_unk = false;
   // A word that is a token is that token, whatever the merges would make of it.
   bool ignore_merges = false;

@@ -21,7 +21,9 @@ Result<AddedToken> ReadAddedToken(const JsonObjectReader& fields, int32_t id);
 struct TokenizerConfig {
   // Text of the three files; nothing for one that is not there.
   struct Files {
-    std::optional<std::string> tokenizer_config, special_tokens_map, chat_template;
+    std::optional<std::string> tokenizer_config = {};
+    std::optional<std::string> special_tokens_map = {};
+    std::optional<std::string> chat_template = {};
   };
 
   // INVALID_ARGUMENT names the file and the field.

@@ -71,7 +71,7 @@ TEST(Utf8Test, CutsDoNotChangeTheText) {
     Utf8Stream stream;
     std::string out;
     for (size_t at = 0; at < text.size();) {
-      const auto length = *rc::gen::inRange<size_t>(0, 4);
+      const auto length = *rc::gen::inRange<size_t>(1, 5);
       const std::string piece = stream.Push(std::string_view(text).substr(at, length));
       EXPECT_EQ(FindInvalidUtf8(piece), std::nullopt);
       out += piece;
