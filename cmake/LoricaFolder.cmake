@@ -2,6 +2,9 @@
 # One static library a folder from its *.cc, and one test program from its *_test.cc.
 # DEPS are folders below this one, LIBS come from outside. LABELS tag the test program;
 # the label "tsan" puts it into the thread-sanitizer run.
+# What the thread-sanitizer run builds.
+add_custom_target(tsan_tests)
+
 function(lorica_folder name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS;TEST_LIBS;LABELS;SUBDIRS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
@@ -32,6 +35,9 @@ function(lorica_folder name)
     add_test(NAME ${name}_test COMMAND ${name}_test WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     if(ARG_LABELS)
       set_tests_properties(${name}_test PROPERTIES LABELS "${ARG_LABELS}")
+    endif()
+    if("tsan" IN_LIST ARG_LABELS)
+      add_dependencies(tsan_tests ${name}_test)
     endif()
   endif()
 endfunction()
