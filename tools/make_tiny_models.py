@@ -77,9 +77,9 @@ def randomise(model, dtype, seed):
             elif name.endswith("bias"):
                 value = 0.3 * noise
             elif "embed_tokens" in name:
-                value = 0.6 * noise
+                value = 0.25 * noise
             else:
-                value = noise * (1.6 / math.sqrt(p.shape[1]))
+                value = noise * (1.2 / math.sqrt(p.shape[1]))
             p.copy_(value.to(dtype).float())
     return model.float().eval()
 

@@ -149,8 +149,7 @@ Status ReadBiases(const JsonObjectReader& json, ModelConfig* config) {
 
 // Which layers see a window only, from layer_types where it is, else from the family's rule.
 Status ReadWindows(const JsonObjectReader& json, ModelConfig* config) {
-  LORICA_ASSIGN_OR_RETURN(auto window,
-                          json.OptionalInt("sliding_window", IntRange::NonNegative()));
+  LORICA_ASSIGN_OR_RETURN(auto window, json.OptionalInt("sliding_window", IntRange::NonNegative()));
   LORICA_ASSIGN_OR_RETURN(const auto use, json.OptionalBool("use_sliding_window"));
   // The class's own default is a window; only a written null turns it off.
   const bool absent = !json.object().contains("sliding_window");
@@ -226,8 +225,7 @@ Status ReadScales(const JsonObjectReader& json, ModelConfig* config) {
     LORICA_ASSIGN_OR_RETURN(const auto attention, json.OptionalDouble("attn_logit_softcapping"));
     LORICA_ASSIGN_OR_RETURN(const auto final, json.OptionalDouble("final_logit_softcapping"));
     const auto silent = [&](const char* key) { return capped && !json.object().contains(key); };
-    config->attention_softcap =
-        silent("attn_logit_softcapping") ? 50.0 : attention.value_or(0.0);
+    config->attention_softcap = silent("attn_logit_softcapping") ? 50.0 : attention.value_or(0.0);
     config->final_softcap = silent("final_logit_softcapping") ? 30.0 : final.value_or(0.0);
   }
   if (config->family == Family::kGranite) {
@@ -307,8 +305,8 @@ Result<ModelConfig> ParseModelConfig(std::string_view text, const std::string& n
   ModelConfig config;
   config.family = family->family;
   LORICA_RETURN_IF_ERROR(ReadSizes(json, *family, &config));
-  LORICA_RETURN_IF_ERROR(ReadDType(json.Has("dtype") || json.Has("torch_dtype") ? json : outer,
-                                   &config));
+  LORICA_RETURN_IF_ERROR(
+      ReadDType(json.Has("dtype") || json.Has("torch_dtype") ? json : outer, &config));
   LORICA_RETURN_IF_ERROR(ReadActivation(json, *family, &config));
   LORICA_RETURN_IF_ERROR(ReadBiases(json, &config));
   LORICA_RETURN_IF_ERROR(ReadWindows(json, &config));

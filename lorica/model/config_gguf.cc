@@ -88,9 +88,8 @@ Status ReadSizes(const GgufFile& file, const Keys& keys, ModelConfig* config) {
   if (config->heads % config->kv_heads != 0 || config->head_dim % 2 != 0) {
     return InvalidArgument(file.name() + ": expected the head count to be a multiple of the " +
                            "key-value head count and an even key length, found " +
-                           std::to_string(config->heads) + ", " +
-                           std::to_string(config->kv_heads) + " and " +
-                           std::to_string(config->head_dim));
+                           std::to_string(config->heads) + ", " + std::to_string(config->kv_heads) +
+                           " and " + std::to_string(config->head_dim));
   }
   LORICA_ASSIGN_OR_RETURN(const auto experts, file.FindInt(keys.Name("expert_count")));
   if (experts.value_or(0) != 0) {
@@ -137,10 +136,9 @@ Status ReadRope(const GgufFile& file, const Keys& keys, ModelConfig* config) {
   if (factors == nullptr) return OkStatus();
   const Shape expected = {config->head_dim / 2};
   if (factors->dtype != DType::kF32 || factors->shape != expected) {
-    return InvalidArgument(file.name() + ": rope_freqs.weight: expected F32 " +
-                           ShapeToString(expected) + ", found " +
-                           std::string(DTypeName(factors->dtype)) + " " +
-                           ShapeToString(factors->shape));
+    return InvalidArgument(
+        file.name() + ": rope_freqs.weight: expected F32 " + ShapeToString(expected) + ", found " +
+        std::string(DTypeName(factors->dtype)) + " " + ShapeToString(factors->shape));
   }
   rope.frequency_divisors.resize(static_cast<size_t>(expected[0]));
   std::memcpy(rope.frequency_divisors.data(), factors->data,
@@ -160,8 +158,7 @@ Status ReadTokenIds(const GgufFile& file, ModelConfig* config) {
     if (!id.has_value()) continue;
     if (*id < 0 || *id >= config->vocab) {
       return InvalidArgument(file.name() + ": " + key + ": expected 0 to " +
-                             std::to_string(config->vocab - 1) + ", found " +
-                             std::to_string(*id));
+                             std::to_string(config->vocab - 1) + ", found " + std::to_string(*id));
     }
     if (std::string_view(key).ends_with("bos_token_id")) {
       config->bos_token_id = static_cast<int32_t>(*id);

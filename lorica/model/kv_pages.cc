@@ -8,8 +8,8 @@ namespace lorica::model {
 
 Result<KvPages> KvPages::Create(const kernels::KvLayout& layout, int64_t budget_bytes,
                                 MemoryLedger* ledger) {
-  const int64_t pages = std::min<int64_t>(budget_bytes / layout.PageBytes(),
-                                          std::numeric_limits<int32_t>::max());
+  const int64_t pages =
+      std::min<int64_t>(budget_bytes / layout.PageBytes(), std::numeric_limits<int32_t>::max());
   if (pages < 1) {
     return ResourceExhausted("--kv-bytes: expected at least one page of " +
                              std::to_string(layout.PageBytes()) + " bytes, found a budget of " +

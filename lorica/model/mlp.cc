@@ -14,12 +14,10 @@ void RunMlpBlock(const Step& step, int32_t layer, const TeamMember& member) {
           member);
 
   Rows* const gate_up[] = {&buffers.gate, &buffers.up};
-  RunCall(step,
-          {.call = lora::CallKind::kGateUp,
-           .layer = layer,
-           .x = &buffers.normed,
-           .outputs = gate_up},
-          member);
+  RunCall(
+      step,
+      {.call = lora::CallKind::kGateUp, .layer = layer, .x = &buffers.normed, .outputs = gate_up},
+      member);
 
   kernels::SwiGluParams params;
   params.gate = buffers.gate.data();

@@ -95,9 +95,8 @@ Result<std::unique_ptr<Model>> Model::Load(const std::string& path, const ModelO
   return model;
 }
 
-Result<std::unique_ptr<Model>> Model::Synthetic(const ModelConfig& config,
-                                                ComputeType compute_type, uint64_t seed,
-                                                const kernels::Backend* backend,
+Result<std::unique_ptr<Model>> Model::Synthetic(const ModelConfig& config, ComputeType compute_type,
+                                                uint64_t seed, const kernels::Backend* backend,
                                                 MachineContext* context) {
   LORICA_RETURN_IF_ERROR(CheckServed(config));
   std::unique_ptr<Model> model(new Model());

@@ -21,7 +21,7 @@ Result<ComputeType> ParseComputeType(std::string_view text);
 
 struct ModelOptions {
   ComputeType compute_type = ComputeType::kAuto;
-  std::function<void(double fraction)> progress;  // may be empty; called on the loading thread
+  std::function<void(double fraction)> progress = {};  // may be empty; called on the loading thread
 };
 
 class Model : public lora::BaseView {

@@ -24,16 +24,11 @@ constexpr NamePair kOuterNames[] = {
     {"lm_head.", "output."},
 };
 constexpr NamePair kLayerNames[] = {
-    {"input_layernorm.", "attn_norm."},
-    {"post_attention_layernorm.", "ffn_norm."},
-    {"self_attn.q_proj.", "attn_q."},
-    {"self_attn.k_proj.", "attn_k."},
-    {"self_attn.v_proj.", "attn_v."},
-    {"self_attn.o_proj.", "attn_output."},
-    {"self_attn.q_norm.", "attn_q_norm."},
-    {"self_attn.k_norm.", "attn_k_norm."},
-    {"mlp.gate_proj.", "ffn_gate."},
-    {"mlp.up_proj.", "ffn_up."},
+    {"input_layernorm.", "attn_norm."},    {"post_attention_layernorm.", "ffn_norm."},
+    {"self_attn.q_proj.", "attn_q."},      {"self_attn.k_proj.", "attn_k."},
+    {"self_attn.v_proj.", "attn_v."},      {"self_attn.o_proj.", "attn_output."},
+    {"self_attn.q_norm.", "attn_q_norm."}, {"self_attn.k_norm.", "attn_k_norm."},
+    {"mlp.gate_proj.", "ffn_gate."},       {"mlp.up_proj.", "ffn_up."},
     {"mlp.down_proj.", "ffn_down."},
 };
 constexpr std::string_view kLayerPrefix = "model.layers.";
@@ -123,16 +118,15 @@ Status ModelSource::OpenFolder() {
   if (!Exists(config_path)) {
     return NotFound(path_ + ": expected a model folder with config.json, found none");
   }
-  LORICA_ASSIGN_OR_RETURN(
-      const MappedFile text,
-      MappedFile::Open(config_path, MappedFile::Mode::kRead, kConfigBytes));
+  LORICA_ASSIGN_OR_RETURN(const MappedFile text,
+                          MappedFile::Open(config_path, MappedFile::Mode::kRead, kConfigBytes));
   LORICA_ASSIGN_OR_RETURN(config_, ParseModelConfig(text.text(), config_path));
   LORICA_RETURN_IF_ERROR(UniteEosIds(path_, &config_));
   // Said before the tensors are looked at: their layout is the family's.
   const Status served = CheckServed(config_);
   if (!served.ok()) return served.WithContext(config_path);
-  LORICA_ASSIGN_OR_RETURN(
-      auto folder, formats::SafetensorsSet::Open(path_, "model", MappedFile::Mode::kMap));
+  LORICA_ASSIGN_OR_RETURN(auto folder,
+                          formats::SafetensorsSet::Open(path_, "model", MappedFile::Mode::kMap));
   folder_.emplace(std::move(folder));
   const TensorView* embedding = folder_->Find("model.embed_tokens.weight");
   // What the weights are, whatever config.json says they are.
@@ -172,8 +166,7 @@ int32_t ModelSource::PairHeads(const std::string& name) const {
   return 0;
 }
 
-Result<std::unique_ptr<TensorRows>> ModelSource::Take(const std::string& name,
-                                                      const Shape& shape) {
+Result<std::unique_ptr<TensorRows>> ModelSource::Take(const std::string& name, const Shape& shape) {
   const std::string stored = StoredName(name);
   const TensorView* view = Find(name);
   if (view == nullptr) {
@@ -185,8 +178,8 @@ Result<std::unique_ptr<TensorRows>> ModelSource::Take(const std::string& name,
                            ", found " + ShapeToString(view->shape));
   }
   // One value of a vector is read at a time, which a block type does not allow.
-  const bool readable = IsFloatOrBlock(view->dtype) &&
-                        (shape.size() == 2 || BlockElements(view->dtype) == 1);
+  const bool readable =
+      IsFloatOrBlock(view->dtype) && (shape.size() == 2 || BlockElements(view->dtype) == 1);
   if (!readable) {
     return Unimplemented(path_ + ": " + stored + ": expected F32, F16, BF16" +
                          (shape.size() == 2 ? ", Q4_0, Q4_1 or Q8_0" : "") + ", found " +

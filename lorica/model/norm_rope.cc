@@ -42,10 +42,10 @@ Result<RopeTables> RopeTables::Create(const RopeConfig& rope, int32_t rotary_dim
   const int64_t half = rotary_dims / 2;
   const int64_t bytes = positions * half * static_cast<int64_t>(sizeof(float));
   RopeTables tables;
-  LORICA_ASSIGN_OR_RETURN(
-      tables.cos_, Buffer::Allocate(bytes, MemoryTag::kActivations, &context->ledger));
-  LORICA_ASSIGN_OR_RETURN(
-      tables.sin_, Buffer::Allocate(bytes, MemoryTag::kActivations, &context->ledger));
+  LORICA_ASSIGN_OR_RETURN(tables.cos_,
+                          Buffer::Allocate(bytes, MemoryTag::kActivations, &context->ledger));
+  LORICA_ASSIGN_OR_RETURN(tables.sin_,
+                          Buffer::Allocate(bytes, MemoryTag::kActivations, &context->ledger));
   const std::vector<float> frequencies = InverseFrequencies(rope, rotary_dims);
   const auto cosines = tables.cos_.as<float>();
   const auto sines = tables.sin_.as<float>();

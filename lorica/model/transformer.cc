@@ -47,8 +47,7 @@ struct Transformer::Impl {
 Transformer::Transformer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Transformer::~Transformer() = default;
 
-Result<std::unique_ptr<Transformer>> Transformer::Create(const Model* model,
-                                                         const Options& options,
+Result<std::unique_ptr<Transformer>> Transformer::Create(const Model* model, const Options& options,
                                                          MachineContext* context) {
   const ModelConfig& config = model->config();
   LORICA_CHECK(options.max_rows > 0);
@@ -57,15 +56,12 @@ Result<std::unique_ptr<Transformer>> Transformer::Create(const Model* model,
                            std::to_string(config.max_positions) + " positions, found " +
                            std::to_string(options.max_positions));
   }
-  LORICA_ASSIGN_OR_RETURN(
-      RopeTables rope,
-      RopeTables::Create(config.rope, config.head_dim, options.max_positions, context));
-  const Activations::Sizes sizes{.rows = options.max_rows,
-                                 .logit_rows = kLogitRows,
-                                 .threads = context->pool.threads()};
-  LORICA_ASSIGN_OR_RETURN(
-      Activations buffers,
-      Activations::Allocate(config, sizes, model->backend(), &context->ledger));
+  LORICA_ASSIGN_OR_RETURN(RopeTables rope, RopeTables::Create(config.rope, config.head_dim,
+                                                              options.max_positions, context));
+  const Activations::Sizes sizes{
+      .rows = options.max_rows, .logit_rows = kLogitRows, .threads = context->pool.threads()};
+  LORICA_ASSIGN_OR_RETURN(Activations buffers,
+                          Activations::Allocate(config, sizes, model->backend(), &context->ledger));
   return std::unique_ptr<Transformer>(new Transformer(
       std::make_unique<Impl>(model, options, context, std::move(rope), std::move(buffers))));
 }
@@ -192,10 +188,8 @@ Transformer::Logits Transformer::ComputeLogits(int32_t begin, int32_t count) {
     step.model = impl.model;
     step.buffers = &impl.buffers;
     step.trace = &impl.context->trace;
-    const std::span<const int32_t> rows(impl.logit_rows.data() + begin,
-                                        static_cast<size_t>(count));
-    impl.context->pool.Run(
-        [&](const TeamMember& member) { impl.RunHead(step, rows, member); });
+    const std::span<const int32_t> rows(impl.logit_rows.data() + begin, static_cast<size_t>(count));
+    impl.context->pool.Run([&](const TeamMember& member) { impl.RunHead(step, rows, member); });
   }
   return {.values = impl.buffers.logits.data(),
           .stride = impl.buffers.logits.width(),
