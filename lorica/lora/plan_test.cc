@@ -239,7 +239,7 @@ Case AnyCase(bool fused) {
   for (int slot = 0; slot < slots; ++slot) {
     Ranks ranks;
     for (int part = 0; part < parts; ++part) {
-      ranks.push_back(*rc::gen::inRange(0, 4) == 0 ? 0 : *rc::gen::inRange(1, 129));
+      ranks.push_back(*rc::gen::oneOf(rc::gen::element(0, 8, 16), rc::gen::inRange(1, 129)));
     }
     c.ranks.push_back(ranks);
   }
@@ -306,6 +306,11 @@ TEST(Plan, EqualRanksShareARowBlockOnOneCore) {
   c.ranks[3] = {32};
   CheckFused(c);
   EXPECT_EQ(Planned(c).plan.fused.size(), 3u);
+  // Half the S fits the core: two passes.
+  c.ranks[3] = {16};
+  c.limits.local_bytes = 3 * 16 * 16 * 4;
+  CheckFused(c);
+  EXPECT_EQ(Planned(c).plan.fused.size(), 2u);
   // With a core for each, grouping would only idle them.
   c.limits.workers = 6;
   CheckFused(c);
