@@ -79,7 +79,7 @@ def randomise(model, dtype, seed):
             elif "embed_tokens" in name:
                 value = 0.25 * noise
             else:
-                value = noise * (1.2 / math.sqrt(p.shape[1]))
+                value = noise * (1.0 / math.sqrt(p.shape[1]))
             p.copy_(value.to(dtype).float())
     return model.float().eval()
 
@@ -105,7 +105,7 @@ def make_adapters(model, folder, seed):
             for key, p in wrapped.named_parameters():
                 if "lora_" not in key:
                     continue
-                scale = 1.0 / math.sqrt(p.shape[1]) if "lora_A" in key else 0.15
+                scale = 1.0 / math.sqrt(p.shape[1]) if "lora_A" in key else 0.1
                 p.copy_((torch.randn(p.shape, generator=generator) * scale).to(dtype).float())
         target = folder / "adapters" / name
         wrapped.save_pretrained(str(target))
@@ -230,7 +230,10 @@ def save_gguf(model, tokenizer, path):
         else:
             smooth = (old / wave - low) / (high - low)
             divisors.append(1.0 / ((1 - smooth) / LLAMA3["factor"] + smooth))
-    writer.add_tensor("rope_freqs.weight", np.array(divisors, dtype=np.float32))
+    divisors = np.array(divisors, dtype=np.float32)
+    writer.add_tensor("rope_freqs.weight", divisors)
+    # The file's frequencies are these quotients, an ulp away from transformers' own formula.
+    model.model.rotary_emb.inv_freq.copy_(torch.from_numpy(np.float32(1.0) / base / divisors))
 
     with torch.no_grad():
         for name, p in model.named_parameters():

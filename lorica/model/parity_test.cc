@@ -124,7 +124,7 @@ void ExpectParity(const std::string& family, std::unique_ptr<kernels::Backend> b
 class FamilyTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(FamilyTest, ReferenceBackendAgreesWithPeft) {
-  ExpectParity(GetParam(), kernels::OpenReferenceBackend(kernels::Sums::kF32), 2);
+  ExpectParity(GetParam(), kernels::OpenReferenceBackend(kernels::Sums::kF64), 2);
 }
 
 TEST_P(FamilyTest, CpuBackendsAgreeWithPeft) {
