@@ -1,5 +1,8 @@
 #include "lorica/base/machine.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <sched.h>
 
 #include <cstdio>
@@ -43,7 +46,9 @@ MachineFacts ReadMachineFacts() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   facts.has_avx2_fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  facts.has_f16c = __builtin_cpu_supports("f16c");
+  // Clang 14 has no name for F16C. AVX2 says already that the system saves the registers.
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  facts.has_f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
   facts.has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   facts.has_avx512_bf16 = facts.has_avx512 && __builtin_cpu_supports("avx512bf16");
