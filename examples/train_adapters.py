@@ -47,7 +47,7 @@ RECIPES = {
         steps=120,
         lr=3e-3,
     ),
-    "haiku": dict(lora=dict(r=16, lora_alpha=32, target_modules=MLP), steps=110, lr=8e-4),
+    "haiku": dict(lora=dict(r=16, lora_alpha=32, target_modules=MLP), steps=95, lr=8e-4),
 }
 
 
