@@ -6,62 +6,23 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 
 #include "lorica/formats/json.h"
 #include "lorica/kernels/open_backend.h"
-#include "lorica/model/test_driver.h"
+#include "lorica/model/test_world.h"
 
 namespace lorica::model {
 namespace {
 
 using testing::DriveOptions;
 using testing::Driver;
+using testing::Folder;
 using testing::Job;
-using testing::TestAdapters;
+using testing::kAdapters;
+using testing::World;
 
-const char* const kAdapters[] = {"plain", "rslora", "pattern", "mlp"};
 constexpr double kTolerance = 2e-5;  // log-probability, tiny models
 constexpr double kTooNear = 1e-3;    // PEFT's own best two: a tie that rounding decides
-
-std::string Folder(const std::string& family) { return "tests/fixtures/tiny/" + family; }
-
-// One model on one backend, with its four adapters in slots 0 to 3.
-class World {
- public:
-  World(const std::string& family, std::unique_ptr<kernels::Backend> backend, int threads,
-        ComputeType type = ComputeType::kFloat32)
-      : context_(threads), backend_(std::move(backend)) {
-    const std::string path =
-        family == "llama_gguf" ? Folder(family) + "/model.gguf" : Folder(family);
-    auto model = Model::Load(path, {.compute_type = type}, backend_.get(), &context_);
-    EXPECT_TRUE(model.ok()) << model.status().ToString();
-    if (!model.ok()) return;
-    model_ = std::move(model).value();
-    adapters_ = std::make_unique<TestAdapters>(*model_, 4);
-    for (int32_t slot = 0; slot < 4; ++slot) {
-      auto adapter =
-          lora::LoadAdapter(Folder(family) + "/adapters/" + kAdapters[slot], *model_, {}, nullptr);
-      EXPECT_TRUE(adapter.ok()) << adapter.status().ToString();
-      if (!adapter.ok()) return;
-      adapters_->Install({slot}, **adapter);
-    }
-    loaded_ = true;
-  }
-
-  bool loaded() const { return loaded_; }
-  const Model& model() const { return *model_; }
-  void Run(std::vector<Job>* jobs, const DriveOptions& options) {
-    Driver(*model_, adapters_->table(), &context_).Run(jobs, options);
-  }
-
- private:
-  MachineContext context_;
-  std::unique_ptr<kernels::Backend> backend_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<TestAdapters> adapters_;
-  bool loaded_ = false;
-};
 
 std::vector<int32_t> Ints(const boost::json::value& array) {
   std::vector<int32_t> ints;

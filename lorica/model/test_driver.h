@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -12,7 +13,6 @@
 
 #include "lorica/base/check.h"
 #include "lorica/kernels/backend.h"
-#include "lorica/lora/adapter_loader.h"
 #include "lorica/model/transformer.h"
 
 namespace lorica::model::testing {
@@ -68,6 +68,7 @@ struct DriveOptions {
   DType kv_dtype = DType::kF32;
   int32_t first_page = 0;  // rotates page ids, so that jobs never have the same pages twice
   bool keep_logits = false;
+  uint8_t stale = 0;  // what the pages' bytes hold before: 0xff makes every element a NaN
 };
 
 class Driver {
@@ -93,6 +94,7 @@ class Driver {
                              .head_dim = config.head_dim};
     auto pages = KvPages::Create(layout, page_count * layout.PageBytes(), nullptr);
     LORICA_CHECK(pages.ok());
+    std::memset(pages->data(), options.stale, static_cast<size_t>(page_count * layout.PageBytes()));
     int32_t next_page = 0;
     int32_t stride = 7;  // scatters the pages of a job; coprime, so that no page comes twice
     while (std::gcd(stride, page_count) != 1) ++stride;
