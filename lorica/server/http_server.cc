@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "lorica/base/log.h"
 #include "lorica/server/json_writer.h"
@@ -27,6 +28,8 @@ using namespace asio::experimental::awaitable_operators;  // NOLINT(google-build
 
 constexpr std::chrono::seconds kReadTimeout(60);
 constexpr std::chrono::seconds kWriteTimeout(60);
+constexpr std::chrono::seconds kLingerTimeout(5);
+constexpr int64_t kLingerBytes = int64_t{256} << 20;
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 
 using HttpRequest = http::request<http::string_body>;
@@ -82,6 +85,21 @@ bool SameKey(std::string_view a, std::string_view b) {
     difference |= static_cast<unsigned char>(b[i] ^ (a.empty() ? 0 : a[i % a.size()]));
   }
   return difference == 0;
+}
+
+// After an answer that came before the whole request was read: takes in what the client is still
+// sending, within bounds, since closing on unread bytes would reset the connection and lose the
+// answer.
+asio::awaitable<void> Linger(beast::tcp_stream& stream) {
+  error_code ignored;
+  stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
+  std::vector<char> scratch(size_t{1} << 16);
+  stream.expires_after(kLingerTimeout);
+  for (int64_t left = kLingerBytes; left > 0;) {
+    const auto [error, bytes] = co_await stream.async_read_some(asio::buffer(scratch), kToken);
+    if (error) co_return;
+    left -= static_cast<int64_t>(bytes);
+  }
 }
 
 // Ends when the peer has closed its side; never ends while it may still read an answer.
@@ -148,6 +166,7 @@ asio::awaitable<void> HttpServer::Impl::Serve(tcp::socket socket) {
           stream, MakeError(request, RouteError(413, "request body: expected at most " +
                                                          std::to_string(options.body_limit_bytes) +
                                                          " bytes, found more")));
+      co_await Linger(stream);
       break;
     }
     if (error == http::error::end_of_stream || error == beast::error::timeout ||
@@ -161,6 +180,7 @@ asio::awaitable<void> HttpServer::Impl::Serve(tcp::socket socket) {
       co_await Send(stream,
                     MakeError(request, RouteError(400, "request: expected HTTP/1.1, found " +
                                                            error.message())));
+      co_await Linger(stream);
       break;
     }
     const HttpRequest request = parser.release();

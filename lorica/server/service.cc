@@ -76,7 +76,8 @@ Result<DType> KvDType(const std::string& text, const model::Model& model) {
 
 Result<std::shared_ptr<const formats::Tokenizer>> LoadTokenizer(const std::string& model_path) {
   if (fs::path(model_path).extension() != ".gguf") return formats::LoadTokenizerFolder(model_path);
-  LORICA_ASSIGN_OR_RETURN(const formats::GgufFile file, formats::GgufFile::Open(model_path));
+  LORICA_ASSIGN_OR_RETURN(const formats::GgufFile file,
+                          formats::GgufFile::Open(model_path, MappedFile::Mode::kMap));
   return formats::LoadTokenizerGguf(file);
 }
 

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Builds Lorica, fetches SmolLM2-135M-Instruct, and answers one prompt as the base model and as four
+# tenants in one mixed batch. Usage: demo.sh [PROMPT]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+prompt=${1:-What should I do on a rainy day?}
+
+scripts/install_packages.sh build model
+cmake --preset release >/dev/null
+cmake --build --preset release --target lorica -- --quiet
+scripts/get_model.sh
+
+lorica=$(find build/release -name lorica -type f -perm -u+x)
+echo
+echo "prompt: $prompt"
+"$lorica" run models/SmolLM2-135M-Instruct.gguf --adapters examples/adapters \
+  --as base,json,pirate,french,haiku --max-tokens 60 --stats \
+  --prompt "<|im_start|>user
+$prompt<|im_end|>
+<|im_start|>assistant
+"
