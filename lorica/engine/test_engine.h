@@ -7,6 +7,7 @@
 #include <bit>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -118,17 +119,16 @@ struct Answer {
 
 // Tokens, and every bit of every log-probability.
 inline std::string Bits(const std::vector<TokenInfo>& infos) {
-  std::string bits;
+  std::ostringstream bits;
   for (const TokenInfo& info : infos) {
-    bits += std::to_string(info.token) + ":";
-    if (info.logprob.has_value()) bits += std::to_string(std::bit_cast<uint32_t>(*info.logprob));
+    bits << info.token << ':';
+    if (info.logprob.has_value()) bits << std::bit_cast<uint32_t>(*info.logprob);
     for (const TokenLogprob& top : info.top) {
-      bits += "," + std::to_string(top.token) + "=" +
-              std::to_string(std::bit_cast<uint32_t>(top.logprob));
+      bits << ',' << top.token << '=' << std::bit_cast<uint32_t>(top.logprob);
     }
-    bits += " ";
+    bits << ' ';
   }
-  return bits;
+  return bits.str();
 }
 inline std::string Bits(const Answer& answer) {
   return Bits(answer.prompt) + "| " + Bits(answer.tokens) + "| " + answer.text + "| " +
