@@ -1,8 +1,11 @@
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <memory>
 
+#include "bench/linear_bench.h"
+#include "bench/lora_bench.h"
+#include "bench/step_bench.h"
 #include "cli/commands.h"
-#include "cli/exit_codes.h"
 
 namespace lorica::cli {
 
@@ -10,6 +13,41 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   CLI::App* command =
       app->add_subcommand("bench", "how fast this machine is, and how far from its own limit");
   command->require_subcommand(1);
+
+  auto kernel = std::make_shared<bench::BenchOptions>();
+  const auto add_kernel = [&](const char* name, const char* what, auto run) {
+    CLI::App* bench = command->add_subcommand(name, what);
+    bench->add_option("--threads", kernel->threads, "threads that compute (default: every core)");
+    bench->add_option("--rounds", kernel->rounds, "times that each case is timed")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    bench->callback([=] { *exit_code = run(*kernel, stdout); });
+  };
+  add_kernel("linear", "a 4096 x 4096 bf16 linear at several numbers of rows",
+             bench::RunLinearBench);
+  add_kernel("lora", "32 tokens over 20 adapters: what LoRA adds, and OpenBLAS on the same work",
+             bench::RunLoraBench);
+
+  auto step = std::make_shared<bench::StepBenchOptions>();
+  CLI::App* bench = command->add_subcommand(
+      "step", "decode steps of a model, base alone and an adapter a sequence");
+  bench->add_option("MODEL", step->model, "a model; without one, synthetic of 1.2B weights");
+  bench->add_flag("--synthetic", "the synthetic model, which is the default");
+  bench->add_option("--dtype", step->dtype, "float32 or bfloat16")->capture_default_str();
+  bench->add_option("--threads", step->threads, "threads that compute (default: every core)");
+  bench->add_option("--sequences", step->sequences, "sequences that decode together")
+      ->check(CLI::Range(1, 512))
+      ->capture_default_str();
+  bench->add_option("--context", step->context, "prompt tokens of each")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  bench->add_option("--steps", step->steps, "decode steps of a turn")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  bench->add_option("--turns", step->turns, "turns of base, then adapters")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  bench->callback([=] { *exit_code = bench::RunStepBench(*step, stdout); });
 }
 
 }  // namespace lorica::cli

@@ -50,7 +50,7 @@ bool IsAdapter(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (fs::is_directory(path, error)) return !fs::exists(path + "/config.json", error);
-  Result<formats::GgufFile> file = formats::GgufFile::Open(path);
+  Result<formats::GgufFile> file = formats::GgufFile::Open(path, MappedFile::Mode::kMap);
   if (!file.ok()) return false;
   Result<std::optional<std::string>> type = file->FindString("general.type");
   return type.ok() && *type == "adapter";
