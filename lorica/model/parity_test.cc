@@ -164,7 +164,10 @@ void ExpectIsolation(const std::string& family, std::string_view isa, ComputeTyp
 }
 
 TEST_P(FamilyTest, RowsAreTheSameBitsInAnyCompany) {
-  for (const std::string_view isa : kernels::RunnableIsas()) {
+  // Kernels have their own test on every set; here one model runs on all, the others on the best.
+  std::vector<std::string_view> isas = kernels::RunnableIsas();
+  if (std::string(GetParam()) != "llama") isas = {isas.back()};
+  for (const std::string_view isa : isas) {
     SCOPED_TRACE(std::string(isa));
     ExpectIsolation(GetParam(), isa, ComputeType::kFloat32, DType::kF32);
     ExpectIsolation(GetParam(), isa, ComputeType::kBfloat16, DType::kBF16);
