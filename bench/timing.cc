@@ -1,5 +1,7 @@
 #include "bench/timing.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -19,6 +21,12 @@ Quartiles Summarize(std::vector<double> sample) {
 double NowSeconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();
+}
+
+int64_t InvoluntarySwitches() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nivcsw;
 }
 
 int ThreadsOf(const BenchOptions& options) {

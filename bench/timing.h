@@ -2,6 +2,7 @@
 // run; absolute times are only printed. Single-threaded use.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <string_view>
 #include <vector>
@@ -23,13 +24,23 @@ struct Quartiles {
 Quartiles Summarize(std::vector<double> sample);
 
 double NowSeconds();
-// Seconds of one call.
+// How often this process was put off a core so far.
+int64_t InvoluntarySwitches();
+
+// Seconds of one call that was not interrupted, of at most twenty tries.
 template <typename Call>
 double Seconds(const Call& call) {
-  const double begin = NowSeconds();
-  call();
-  return NowSeconds() - begin;
+  double seconds = 0.0;
+  for (int i = 0; i < 20; ++i) {
+    const int64_t switches = InvoluntarySwitches();
+    const double begin = NowSeconds();
+    call();
+    seconds = NowSeconds() - begin;
+    if (InvoluntarySwitches() == switches) break;
+  }
+  return seconds;
 }
+
 // Threads to use, and one line that names the machine.
 int ThreadsOf(const BenchOptions& options);
 void PrintMachine(int threads, std::string_view backend, std::FILE* out);

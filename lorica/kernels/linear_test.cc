@@ -157,7 +157,8 @@ TEST_F(LinearTest, SIsKeptInFp32) {
   const std::vector<float> x(32, 1.0f);
   for (const auto& backend : backends_) {
     const PackedProblem packed(problem, *backend, &context_);
-    for (const float y : packed.Run(&context_.pool, x, Slots({0}))[0]) EXPECT_EQ(y, 0x1p-12f);
+    const auto y = packed.Run(&context_.pool, x, Slots({0}));
+    for (const float value : y[0]) EXPECT_EQ(value, 0x1p-12f);
   }
 }
 
