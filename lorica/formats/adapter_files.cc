@@ -4,6 +4,7 @@
 #include <bit>
 #include <filesystem>
 #include <map>
+#include <new>
 #include <optional>
 #include <set>
 #include <utility>
@@ -226,6 +227,14 @@ AdapterFiles::AdapterFiles(PeftConfig config, SafetensorsSet tensors)
     : config_(std::move(config)), tensors_(std::move(tensors)) {}
 
 Result<AdapterFiles> AdapterFiles::Open(const std::string& folder, int64_t file_bytes) {
+  try {
+    return OpenFolder(folder, file_bytes);
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted(folder + ": expected an adapter that fits in memory, found no room");
+  }
+}
+
+Result<AdapterFiles> AdapterFiles::OpenFolder(const std::string& folder, int64_t file_bytes) {
   LORICA_RETURN_IF_ERROR(CheckAdapterFolder(folder));
   const std::string config_name = "adapter_config.json";
   LORICA_ASSIGN_OR_RETURN(

@@ -58,6 +58,8 @@ class AdapterFiles {
  private:
   friend class AdapterReader;
   AdapterFiles(PeftConfig config, SafetensorsSet tensors);
+  // Open, but std::bad_alloc leaves it.
+  static Result<AdapterFiles> OpenFolder(const std::string& folder, int64_t file_bytes);
 
   PeftConfig config_;
   SafetensorsSet tensors_;
