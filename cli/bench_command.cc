@@ -31,8 +31,10 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   auto step = std::make_shared<bench::StepBenchOptions>();
   CLI::App* bench = command->add_subcommand(
       "step", "decode steps of a model, base alone and an adapter a sequence");
-  bench->add_option("MODEL", step->model, "a model; without one, synthetic of 1.2B weights");
-  bench->add_flag("--synthetic", "the synthetic model, which is the default");
+  auto* model =
+      bench->add_option("MODEL", step->model, "a model; without one, synthetic of 1.2B weights");
+  auto* synthetic = bench->add_flag("--synthetic")->description("the default without a MODEL");
+  synthetic->excludes(model);
   bench->add_option("--dtype", step->dtype, "float32 or bfloat16")->capture_default_str();
   bench->add_option("--threads", step->threads, "threads that compute (default: every core)");
   bench->add_option("--sequences", step->sequences, "sequences that decode together")
