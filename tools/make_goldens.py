@@ -5,6 +5,7 @@
 
 MODEL_DIR is a Hugging Face folder (tools/gguf_to_hf.py makes one); weights of any type are computed
 with in fp32, adapters as they are saved. tests/parity/check_parity.py compares Lorica with OUT.json.
+Answers in an older OUT.json stay where weights, prompts, packages and the adapter are the same.
 Every sequence is followed for the same number of tokens, past an end-of-text token if one comes.
 "margins" holds how much the best token's log-probability exceeds the second's: where it is tiny, two
 right programs may differ.
@@ -107,9 +108,28 @@ def answer(model, prompt, max_tokens):
     }
 
 
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def digest(folder):
-    files = ["adapter_config.json", "adapter_model.safetensors"]
-    return {f: hashlib.sha256((folder / f).read_bytes()).hexdigest() for f in files}
+    return {f: sha256(folder / f) for f in ("adapter_config.json", "adapter_model.safetensors")}
+
+
+def still_valid(path, document):
+    """What an earlier file holds for the same weights, prompts and packages, by adapter name."""
+    if not path.is_file():
+        return {}
+    old = json.loads(path.read_text())
+    for key in ("versions", "weights", "max_tokens", "prompts"):
+        if old.get(key) != document[key]:
+            return {}
+    digests, old_digests = document["adapter_digests"], old["adapter_digests"]
+    return {
+        name: answers
+        for name, answers in old["expected"].items()
+        if name == "base" or old_digests[name] == digests.get(name)
+    }
 
 
 def main():
@@ -141,16 +161,7 @@ def main():
     else:
         tokenizer = AutoTokenizer.from_pretrained(args.model)
         prompts, show = text_prompts(tokenizer), lambda ids: repr(tokenizer.decode(ids))
-    expected = {}
-    for name in ["base"] + [f.name for f in folders]:
-        if name != "base":
-            model.set_adapter(name)
-        off = model.disable_adapter() if name == "base" and folders else contextlib.nullcontext()
-        with off:
-            expected[name] = [answer(model, x, args.max_tokens) for x in prompts]
-        for x in expected[name]:
-            print(f"{name}: {show(x['tokens'])}", file=sys.stderr)
-
+    weights = args.model / "model.safetensors"
     document = {
         "comment": "Computed by PEFT in fp32; see tools/make_goldens.py.",
         "command": shlex.join(["python3", "tools/make_goldens.py", *sys.argv[1:]]),
@@ -160,12 +171,28 @@ def main():
             "transformers": transformers.__version__,
             "peft": peft.__version__,
         },
-        "weights": config.get("torch_dtype", config.get("dtype")),
+        "weights": {
+            "dtype": config.get("torch_dtype", config.get("dtype")),
+            "sha256": sha256(weights),
+        },
         "adapter_digests": {f.name: digest(f) for f in folders},
         "max_tokens": args.max_tokens,
         "prompts": prompts,
-        "expected": expected,
+        "expected": {},
     }
+    known = still_valid(args.out, document)
+    for name in ["base"] + [f.name for f in folders]:
+        if name in known:
+            document["expected"][name] = known[name]
+            continue
+        if name != "base":
+            model.set_adapter(name)
+        off = model.disable_adapter() if name == "base" and folders else contextlib.nullcontext()
+        with off:
+            answers = [answer(model, x, args.max_tokens) for x in prompts]
+        for x in answers:
+            print(f"{name}: {show(x['tokens'])}", file=sys.stderr)
+        document["expected"][name] = answers
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(document, separators=(",", ":")) + "\n")
 
