@@ -38,7 +38,10 @@ float Multiply(int64_t rounds) {
   const D d;
   const V a = hn::Set(d, 0.999f);
   const V b = hn::Set(d, 0.001f);
-  V s0 = a, s1 = a, s2 = a, s3 = a, s4 = a, s5 = a, s6 = a, s7 = a, s8 = a, s9 = a;
+  // Ten different chains: equal ones would be computed once.
+  V s0 = a, s1 = b, s2 = hn::Set(d, 2.0f), s3 = hn::Set(d, 3.0f), s4 = hn::Set(d, 4.0f);
+  V s5 = hn::Set(d, 5.0f), s6 = hn::Set(d, 6.0f), s7 = hn::Set(d, 7.0f);
+  V s8 = hn::Set(d, 8.0f), s9 = hn::Set(d, 9.0f);
   for (int64_t i = 0; i < rounds; ++i) {
     s0 = hn::MulAdd(s0, a, b);
     s1 = hn::MulAdd(s1, a, b);

@@ -1,8 +1,10 @@
-// Paged attention and the writing of pages. A work item is a tile of (row, head) queries of one
-// sequence that share a kv head; K and V of a page are loaded once for all of them. For each block
-// of 256 absolute positions: scores (one chain along head_dim a position), maximum, exp, sum in 16
-// virtual lanes, P * V as one chain over positions; then the block's partial is merged into the
-// running one, in order. Masked positions are selected away, never multiplied.
+// Paged attention and the writing of pages. A work item is a tile of (row,
+// head) queries of one sequence that share a kv head; K and V of a page are
+// loaded once for all of them. For each block of 256 absolute positions: scores
+// (one chain along head_dim a position), maximum, exp, sum in 16 virtual lanes,
+// P * V as one chain over positions; then the block's partial is merged into
+// the running one, in order. Masked positions are selected away, never
+// multiplied.
 
 #include <algorithm>
 #include <cstdint>
@@ -23,6 +25,8 @@ HWY_BEFORE_NAMESPACE();
 namespace lorica::kernels::cpu::HWY_NAMESPACE {
 
 inline constexpr int kQueries = 8;  // of a tile
+// Sets for old machines take queries one by one, so that they compile quickly.
+inline constexpr bool kManyQueries = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3;
 
 // 16 stored elements as f32.
 struct KvF32 {
@@ -74,10 +78,13 @@ struct QueryTile {
   int32_t rows = 0;
   int32_t first_head = 0;  // of the group
   int32_t heads = 0;
+  int32_t first_query = 0;  // of a group of queries that run together
   int32_t count() const { return rows * heads; }
+  // Query i of the group, in (row, head) order of the tile.
+  int32_t Place(int32_t i) const { return first_query + i; }
   // Positions that query i attends to: [0, Length(i)).
   int64_t Length(int32_t i) const {
-    return int64_t{sequence->position_begin} + first_row + i / heads + 1;
+    return int64_t{sequence->position_begin} + first_row + Place(i) / heads + 1;
   }
 };
 
@@ -169,11 +176,11 @@ class Attender {
     return Keys(tile, position) + int64_t{kv.kv_heads} * kv.head_dim * kPageTokens;
   }
   int64_t Row(const QueryTile& tile, int32_t i) const {
-    return tile.sequence->row_begin + tile.first_row + i / tile.heads;
+    return tile.sequence->row_begin + tile.first_row + tile.Place(i) / tile.heads;
   }
   int64_t Column(const QueryTile& tile, int32_t i) const {
     const int32_t group = p_.heads / p_.layout.kv_heads;
-    const int32_t head = tile.kv_head * group + tile.first_head + i % tile.heads;
+    const int32_t head = tile.kv_head * group + tile.first_head + tile.Place(i) % tile.heads;
     return int64_t{head} * p_.layout.head_dim;
   }
 
@@ -194,7 +201,8 @@ class Attender {
     }
   }
 
-  // Scores of query i become exp(score - max); the first `count` of the block count.
+  // Scores of query i become exp(score - max); the first `count` of the block
+  // count.
   void Soften(int i, int64_t count, float* max, float* sum) {
     const float lowest = -std::numeric_limits<float>::infinity();
     float* scores = scratch_.scores + i * kAttentionBlock;
@@ -217,7 +225,8 @@ class Attender {
   template <int Q>
   void WeighBlock(const QueryTile& tile, int64_t block) {
     std::fill_n(scratch_.block_out, Q * padded_, 0.0f);
-    // Up to here every query attends: loads of V are shared. The rest is each query's own.
+    // Up to here every query attends: loads of V are shared. The rest is each
+    // query's own.
     const int64_t shared = Count(tile, 0, block);
     WeighRange<Q>(tile, block, 0, shared, 0);
     for (int i = 1; i < Q; ++i) WeighRange<1>(tile, block, shared, Count(tile, i, block), i);
@@ -273,15 +282,35 @@ class Attender {
   AttentionScratch scratch_;
 };
 
-template <class Kv, int Q = kQueries>
-void RunTile(Attender<Kv>* attender, const QueryTile& tile) {
-  if constexpr (Q > 1) {
-    if (tile.count() < Q) return RunTile<Kv, Q - 1>(attender, tile);
+// The tile's queries in as few groups as there are sizes compiled for.
+template <class Kv>
+void RunTile(Attender<Kv>* attender, QueryTile tile) {
+  const int32_t count = tile.count();
+  while (tile.first_query < count) {
+    const int32_t left = count - tile.first_query;
+    int32_t now = 1;
+    if constexpr (kManyQueries) {
+      if (left >= 8) {
+        attender->template Run<8>(tile);
+        now = 8;
+      } else if (left >= 6) {
+        attender->template Run<6>(tile);
+        now = 6;
+      } else if (left >= 4) {
+        attender->template Run<4>(tile);
+        now = 4;
+      } else if (left == 3) {
+        attender->template Run<3>(tile);
+        now = 3;
+      }
+    }
+    if (now == 1) attender->template Run<1>(tile);
+    tile.first_query += now;
   }
-  attender->template Run<Q>(tile);
 }
 
-// Calls visit(tile, cost) for every tile of the step, in one order on all threads.
+// Calls visit(tile, cost) for every tile of the step, in one order on all
+// threads.
 template <class Visit>
 void ForEachTile(const AttentionParams& p, Visit* visit) {
   const int32_t group = p.heads / p.layout.kv_heads;

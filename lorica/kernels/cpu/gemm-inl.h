@@ -1,5 +1,6 @@
-// The register tiles of the base product: R packed rows of x by P panels of 16 columns, one FMA
-// chain along k for each output element. Which R and P a call uses never changes a bit.
+// The register tiles of the base product: R packed rows of x by P panels of 16
+// columns, one FMA chain along k for each output element. Which R and P a call
+// uses never changes a bit.
 
 #include <array>
 #include <cstddef>
@@ -21,18 +22,20 @@ namespace lorica::kernels::cpu::HWY_NAMESPACE {
 // Registers decide: accumulators take R * P * W16::kParts of them.
 #if HWY_TARGET == HWY_AVX3
 inline constexpr int kMaxTileRows = 16;
-inline constexpr int kTileBudget = 24;
+inline constexpr int kTileBudget = 25;
 #elif HWY_TARGET == HWY_AVX2
-inline constexpr int kMaxTileRows = 6;
-inline constexpr int kTileBudget = 6;
+inline constexpr int kMaxTileRows = 5;
+inline constexpr int kTileBudget = 7;
 #else
-inline constexpr int kMaxTileRows = 4;
-inline constexpr int kTileBudget = 4;
+// Sets for old machines: few tiles, so that they compile quickly.
+inline constexpr int kMaxTileRows = 3;
+inline constexpr int kTileBudget = 3;
 #endif
 inline constexpr int kMaxTilePanels = 4;
 
 constexpr bool TileFits(int rows, int panels) {
-  return rows >= 1 && rows <= kMaxTileRows && rows * panels <= kTileBudget;
+  // The decoded weights of each panel take a register beside the accumulators.
+  return rows >= 1 && rows <= kMaxTileRows && rows * panels + panels - 1 <= kTileBudget;
 }
 
 struct TileArgs {
@@ -40,9 +43,10 @@ struct TileArgs {
   const std::byte* w = nullptr;  // first panel
   int64_t panel_bytes = 0;       // from panel to panel
   int64_t pairs = 0;
-  float* acc = nullptr;                        // out: [R][P * 16]
-  const std::byte* const* prefetch = nullptr;  // lines to fetch, one a pair, spread over the loop
-  int64_t prefetch_lines = 0;                  // at most `pairs`
+  float* acc = nullptr;  // out: [R][P * 16]
+  // Lines to fetch meanwhile, one a pair; at least one.
+  const std::byte* const* prefetch = nullptr;
+  const std::byte* const* prefetch_last = nullptr;
 };
 using TileFunction = void (*)(const TileArgs&);
 
@@ -87,16 +91,13 @@ void BaseTile(const TileArgs& args) {
   const float* x = args.x;
   const std::byte* w = args.w;
   const int64_t panel_bytes = args.panel_bytes;
-  int64_t pair = 0;
-  for (; pair < args.prefetch_lines; ++pair) {
-    hwy::Prefetch(args.prefetch[pair]);
-    LORICA_UNROLL
-    for (int p = 0; p < P; ++p) hwy::Prefetch(w + p * panel_bytes + kPrefetchBytes);
-    MultiplyPair<R, P, Format>(x, w, panel_bytes, &acc);
-    x += 2 * R;
-    w += Format::kPairBytes;
-  }
-  for (; pair < args.pairs; ++pair) {
+  // The list ends with a line that is fetched again and again: cheaper than a
+  // second loop.
+  const std::byte* const* line = args.prefetch;
+  const std::byte* const* const last = args.prefetch_last;
+  for (int64_t pair = 0; pair < args.pairs; ++pair) {
+    hwy::Prefetch(*line);
+    line += line < last ? 1 : 0;
     LORICA_UNROLL
     for (int p = 0; p < P; ++p) hwy::Prefetch(w + p * panel_bytes + kPrefetchBytes);
     MultiplyPair<R, P, Format>(x, w, panel_bytes, &acc);

@@ -1,5 +1,6 @@
-// LoraLinear: packs x once, shrinks, then walks this worker's columns panel group by panel group:
-// base tile, expand, epilogue, while the outputs are in cache.
+// LoraLinear: packs x once, shrinks, then walks this worker's columns panel
+// group by panel group: base tile, expand, epilogue, while the outputs are in
+// cache.
 
 #include <algorithm>
 #include <chrono>
@@ -40,8 +41,8 @@ struct RowTiles {
   }
 };
 
-// Packed rows are the rows of x in segment order, then the rest. When the segments are a run of
-// consecutive rows, x's own order serves, shifted.
+// Packed rows are the rows of x in segment order, then the rest. When the
+// segments are a run of consecutive rows, x's own order serves, shifted.
 struct RowOrder {
   const int32_t* row_of = nullptr;  // null: packed row i is row i
   int64_t shift = 0;                // packed row of place 0 in the segment order
@@ -72,8 +73,8 @@ inline LinearTiling ChooseTiling(int64_t rows) {
   return {12, 2};
 #elif HWY_TARGET == HWY_AVX2
   if (rows == 1) return {1, 4};
-  if (rows <= 3) return {3, 2};
-  return {6, 1};
+  if (rows == 2) return {2, 2};
+  return {5, 1};
 #else
   return {kMaxTileRows, 1};
 #endif
@@ -171,8 +172,8 @@ struct OutputTile {
   float* acc = nullptr;  // [rows][panels * 16]
 };
 
-// Adds the expands of the segments that meet the tile's rows. `segment` is where the last tile
-// stopped: segments and tiles both ascend.
+// Adds the expands of the segments that meet the tile's rows. `segment` is
+// where the last tile stopped: segments and tiles both ascend.
 inline void ExpandInto(const LinearState& state, const OutputTile& tile, size_t* segment) {
   const LinearParams& p = *state.p;
   const auto& segments = p.segments->segments();
@@ -195,6 +196,40 @@ inline void ExpandInto(const LinearState& state, const OutputTile& tile, size_t*
     args.acc_stride = tile.panels * kPanelColumns;
     args.acc = tile.acc + (first - begin) * args.acc_stride;
     Expand(last - first, tile.panels, args);
+  }
+}
+
+// Cache lines of B that the expand of a tile will read. B lies in pieces of a
+// few lines, so it is bound by the latency of misses: fetched one line a k pair
+// inside the base tile, it costs little.
+struct PrefetchList {
+  static constexpr int64_t kMost = 1024;
+  const std::byte* line[kMost];
+  int64_t count = 0;
+};
+
+inline void ListPrefetch(const LinearState& state, const OutputTile& tile, size_t segment,
+                         PrefetchList* list) {
+  list->count = 0;
+  const LinearParams& p = *state.p;
+  if (state.has_lora) {
+    const auto& segments = p.segments->segments();
+    const int64_t begin = tile.rows.begin - state.order.shift;
+    const int64_t end = tile.rows.end - state.order.shift;
+    const lora::SiteId site = p.parts[static_cast<size_t>(tile.part)].site;
+    for (size_t i = segment; i < segments.size() && segments[i].begin < end; ++i) {
+      if (segments[i].end <= begin) continue;
+      for (const lora::TileRef& ref : p.table->Entry(segments[i].slot, site).tiles) {
+        const int64_t panel_bytes = TileBPanelBytes(ref.dtype);
+        const std::byte* b = ref.address + TileABytes(ref.dtype, p.k) + tile.panel * panel_bytes;
+        for (int64_t at = 0; at < tile.panels * panel_bytes; at += kBufferAlignment) {
+          if (list->count < PrefetchList::kMost) list->line[list->count++] = b + at;
+        }
+      }
+    }
+  }
+  if (list->count == 0) {
+    list->line[list->count++] = reinterpret_cast<const std::byte*>(tile.acc);
   }
 }
 
@@ -224,6 +259,7 @@ inline void MultiplyColumns(int32_t part_index, IndexRange panels, LinearState* 
   const DType dtype = LayoutDType(weight.layout);
   const int64_t panel_bytes = PanelBytes(dtype, p.k);
   alignas(64) float acc[kMaxTileRows * kMaxTilePanels * kPanelColumns];
+  PrefetchList lines;
   int64_t now = 0;
   for (int64_t panel = panels.begin; panel < panels.end; panel += now) {
     now = state.panels;
@@ -242,6 +278,9 @@ inline void MultiplyColumns(int32_t part_index, IndexRange panels, LinearState* 
       args.panel_bytes = panel_bytes;
       args.pairs = state.pairs;
       args.acc = acc;
+      ListPrefetch(state, tile, segment, &lines);
+      args.prefetch = lines.line;
+      args.prefetch_last = lines.line + lines.count - 1;
       BaseTileFor(dtype, static_cast<int>(tile.rows.size()), static_cast<int>(now))(args);
       if (state.has_lora) {
         const auto begin = std::chrono::steady_clock::now();

@@ -1,5 +1,6 @@
-// The two halves of LoRA on rank tiles of 8: shrink (S = scale * x * A^T, two chains along k: pairs
-// modulo 2, added once) and expand (the base product's accumulators go on along the ranks).
+// The two halves of LoRA on rank tiles of 8: shrink (S = scale * x * A^T, two
+// chains along k: pairs modulo 2, added once) and expand (the base product's
+// accumulators go on along the ranks).
 
 #include <cstddef>
 #include <cstdint>
@@ -21,14 +22,16 @@ namespace lorica::kernels::cpu::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3
 inline constexpr int kShrinkRows = 8;
-#else
+#elif HWY_TARGET == HWY_AVX2
 inline constexpr int kShrinkRows = 4;
+#else
+inline constexpr int kShrinkRows = 1;
 #endif
-inline constexpr int kExpandRows = 4;
+inline constexpr int kExpandRows = kShrinkRows < 4 ? kShrinkRows : 4;
 
 struct ShrinkArgs {
-  const float* x =
-      nullptr;  // element (pair, row, parity) at pair * x_pair_stride + row * 2 + parity
+  const float* x = nullptr;  // element (pair, row, parity) at pair *
+                             // x_pair_stride + row * 2 + parity
   int64_t x_pair_stride = 0;
   int64_t pairs = 0;
   const std::byte* a = nullptr;
@@ -157,24 +160,19 @@ void ExpandTiles(const ExpandArgs& args) {
   }
 }
 
+template <int P, int R = kExpandRows>
+void ExpandSome(int64_t rows, const ExpandArgs& args) {
+  if constexpr (R > 1) {
+    if (rows < R) return ExpandSome<P, R - 1>(rows, args);
+  }
+  ExpandTiles<R, P>(args);
+}
+
 template <int P>
 void ExpandRows(int64_t rows, ExpandArgs args) {
   while (rows > 0) {
     const int64_t now = rows < kExpandRows ? rows : kExpandRows;
-    switch (now) {
-      case 1:
-        ExpandTiles<1, P>(args);
-        break;
-      case 2:
-        ExpandTiles<2, P>(args);
-        break;
-      case 3:
-        ExpandTiles<3, P>(args);
-        break;
-      default:
-        ExpandTiles<4, P>(args);
-        break;
-    }
+    ExpandSome<P>(now, args);
     args.s += now * args.s_stride;
     args.acc += now * args.acc_stride;
     rows -= now;
