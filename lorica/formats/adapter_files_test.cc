@@ -314,7 +314,7 @@ TEST(AdapterFiles, DigestIsOfWhatChangesTheResult) {
 }
 
 TEST(AdapterFiles, RandomShapesAreReadBack) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     const int64_t rank = *rc::gen::inRange<int64_t>(1, 9);
     const int64_t k = *rc::gen::inRange<int64_t>(1, 40);
     const int64_t n = *rc::gen::inRange<int64_t>(1, 40);
@@ -333,12 +333,12 @@ TEST(AdapterFiles, RandomShapesAreReadBack) {
       EXPECT_EQ(module.b.shape, (Shape{n, rank}));
       EXPECT_EQ(module.scale, static_cast<double>(k) / static_cast<double>(rank));
     }
-  });
+  }));
 }
 
 TEST(AdapterFiles, SurvivesDamagedFiles) {
   const std::string bytes = testing::SafetensorsBytes(LoraPair(kQ, 4, 8, 8));
-  rc::check([&] {
+  EXPECT_TRUE(rc::check([&] {
     std::string damaged = bytes;
     const int edits = *rc::gen::inRange(1, 6);
     for (int i = 0; i < edits; ++i) {
@@ -364,7 +364,7 @@ TEST(AdapterFiles, SurvivesDamagedFiles) {
       return;
     }
     EXPECT_TRUE(!files->reasons().empty() || files->modules().size() == 1);
-  });
+  }));
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ std::vector<std::string> MergeByDefinition(
 }
 
 TEST(BpeTest, AgreesWithTheDefinition) {
-  rc::check("the queue gives what the definition gives", [] {
+  EXPECT_TRUE(rc::check("the queue gives what the definition gives", [] {
     std::vector<std::string> tokens = {"a", "b", "c"};
     std::vector<std::pair<std::string, std::string>> merges;
     std::map<std::pair<std::string, std::string>, size_t> ranks;
@@ -132,7 +132,7 @@ TEST(BpeTest, AgreesWithTheDefinition) {
       parts.push_back(bpe.token_bytes()[static_cast<size_t>(id)]);
     }
     EXPECT_EQ(parts, MergeByDefinition(ranks, word));
-  });
+  }));
 }
 
 TEST(BpeTest, AWordOfAMegabyteIsNotQuadratic) {

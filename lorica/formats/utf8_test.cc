@@ -33,7 +33,7 @@ TEST(Utf8Test, ReplacesMaximalParts) {
 }
 
 TEST(Utf8Test, CodePointsRoundTrip) {
-  rc::check("AppendUtf8 and CodePointAt agree", [] {
+  EXPECT_TRUE(rc::check("AppendUtf8 and CodePointAt agree", [] {
     const auto value = *rc::gen::inRange<uint32_t>(0, 0x110000);
     if (value >= 0xD800 && value < 0xE000) return;
     std::string text = "x";
@@ -42,7 +42,7 @@ TEST(Utf8Test, CodePointsRoundTrip) {
     const CodePoint point = CodePointAt(text, 1);
     EXPECT_EQ(point.value, value);
     EXPECT_EQ(static_cast<size_t>(point.bytes) + 1, text.size());
-  });
+  }));
 }
 
 TEST(Utf8Test, StreamHoldsBackAnUnfinishedCharacter) {
@@ -62,7 +62,7 @@ TEST(Utf8Test, StreamHoldsBackAnUnfinishedCharacter) {
 }
 
 TEST(Utf8Test, CutsDoNotChangeTheText) {
-  rc::check("pieces give what the whole gives", [] {
+  EXPECT_TRUE(rc::check("pieces give what the whole gives", [] {
     // Lead and trail bytes are frequent, so that sequences of every kind come up.
     const auto byte = rc::gen::element<uint8_t>(0x41, 0x80, 0x9F, 0xA0, 0xBF, 0xC2, 0xE0, 0xE2,
                                                 0xED, 0xF0, 0xF1, 0xF4, 0xFF, 0x90);
@@ -79,7 +79,7 @@ TEST(Utf8Test, CutsDoNotChangeTheText) {
     }
     out += stream.Flush();
     EXPECT_EQ(out, ReplaceInvalidUtf8(text));
-  });
+  }));
 }
 
 }  // namespace

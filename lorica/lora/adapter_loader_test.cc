@@ -151,7 +151,7 @@ TEST(AdapterLoader, LoadsEverySiteExactly) {
 }
 
 TEST(AdapterLoader, KeepsTheNarrowestExactType) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     const auto values = *rc::gen::container<std::vector<float>>(
         256,
         rc::gen::oneOf(
@@ -171,7 +171,7 @@ TEST(AdapterLoader, KeepsTheNarrowestExactType) {
     const bool bf16 = exact([](float v) { return Bf16ToF32(F32ToBf16(v)); });
     const bool f16 = exact([](float v) { return F16ToF32(F32ToF16(v)); });
     EXPECT_EQ(site.a.dtype, bf16 ? DType::kBF16 : f16 ? DType::kF16 : DType::kF32);
-  });
+  }));
 }
 
 struct FitRow {
@@ -303,7 +303,7 @@ TEST(AdapterLoader, SurvivesDamagedFiles) {
   const std::string tensors =
       formats::testing::SafetensorsBytes(LoraPair(Layer(0, "mlp.up_proj"), 4, 64, 128));
   const TinyBase base;
-  rc::check([&] {
+  EXPECT_TRUE(rc::check([&] {
     std::string damaged_config = config;
     std::string damaged_tensors = tensors;
     std::string& damaged = *rc::gen::arbitrary<bool>() ? damaged_config : damaged_tensors;
@@ -320,7 +320,7 @@ TEST(AdapterLoader, SurvivesDamagedFiles) {
     } else {
       EXPECT_THAT(adapter.status().message(), HasSubstr(dir.path()));
     }
-  });
+  }));
 }
 
 }  // namespace

@@ -27,6 +27,8 @@ VENDOR = re.compile(r"#\s*include\s*[<\"](cuda|cublas|nvrtc|acl/|kernel_operator
 VENDOR_HOMES = ("lorica/kernels/cuda/", "lorica/kernels/ascend/", "lorica/dist/comm_")
 INCLUDE = re.compile(r'#\s*include\s*"([^"]+)"')
 MOST_LINES = 600
+# rapidcheck's check() returns its verdict; alone on a line the verdict is lost and the test passes.
+LOST_VERDICT = re.compile(r"^\s*rc::check\(", re.MULTILINE)
 NATIVE = re.compile(r"-m(arch|tune|cpu)=native")
 
 
@@ -59,6 +61,8 @@ def violations(root):
                     yield f"{name}: includes {target}, which does not stand below {folder}"
             if VENDOR.search(text) and not name.startswith(VENDOR_HOMES):
                 yield f"{name}: a vendor's header outside its folder"
+            if LOST_VERDICT.search(text):
+                yield f"{name}: a property's verdict is lost; write EXPECT_TRUE(rc::check(...))"
             is_test = name.endswith("_test.cc") or name.startswith("tests/")
             is_table = name.endswith(("_table.cc", "_table.h"))
             lines = text.count("\n")
