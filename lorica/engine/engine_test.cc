@@ -124,6 +124,36 @@ TEST(Engine, StopTokensAndMinTokens) {
   for (size_t i = 0; i < 10; ++i) EXPECT_NE(longer.tokens[i].token, free[3]);
 }
 
+TEST(Engine, TextIsWholeAndStopsAreCut) {
+  auto tokenizer = formats::LoadTokenizerFolder("tests/fixtures/tiny/llama");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
+  TestOptions options;
+  options.tokenizer = *tokenizer;
+  TestEngine engine(Model(), options);
+  Request request = Prompt(6, 12, "d");
+  request.sampling.temperature = 1.0;
+  request.sampling.seed = 21;
+  request.sampling.max_tokens = 60;
+  request.sampling.ignore_eos = true;
+  const Answer free = engine.Run({request})[0];
+  EXPECT_EQ(free.text, (*tokenizer)->Decode(free.ids()));
+  ASSERT_GT(free.text.size(), 30u);
+
+  // A stop string of plain letters out of the middle of the answer.
+  size_t at = 12;
+  const auto plain = [](char c) { return c > 0x20 && c < 0x7f; };
+  while (!(plain(free.text[at]) && plain(free.text[at + 1]))) ++at;
+  const std::string stop = free.text.substr(at, 2);
+  request.sampling.stop = {"never in it", stop};
+  const Answer cut = engine.Run({request})[0];
+  EXPECT_EQ(cut.finish, FinishReason::kStop);
+  EXPECT_EQ(cut.stop_reason, stop);
+  EXPECT_EQ(cut.text, free.text.substr(0, free.text.find(stop)));
+  EXPECT_LT(cut.tokens.size(), free.tokens.size());
+  request.sampling.include_stop = true;
+  EXPECT_EQ(engine.Run({request})[0].text, cut.text + stop);
+}
+
 TEST(Engine, ARequestWithoutASeedIsGivenOne) {
   TestEngine engine(Model(), {});
   Request request = Prompt(5, 10);

@@ -257,6 +257,7 @@ TEST(Scheduler, NoOneStarves) {
     };
     while (!done()) {
       RC_ASSERT(!sim.Step().empty());
+      RC_ASSERT(!testing::Test::HasFailure());
       RC_ASSERT(++steps < most_steps);
     }
     RC_ASSERT(sim.pages().used_pages() == 0);

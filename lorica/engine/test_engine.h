@@ -211,7 +211,10 @@ class TestEngine {
   }
   void RunUntilIdle() {
     int64_t steps = 0;
-    while (Step()) ASSERT_LT(++steps, 1000000);
+    while (Step()) {
+      ASSERT_LT(++steps, 1000000);
+      ASSERT_FALSE(::testing::Test::HasFailure());
+    }
   }
   // All of `requests` at once; their answers in that order.
   std::vector<Answer> Run(const std::vector<Request>& requests) {
