@@ -52,6 +52,8 @@ class World {
     }
     y_.resize(kTokens * kWidth);
     packed_.resize(static_cast<size_t>(backend_->PackedInputFloats(kTokens, kWidth)));
+    LORICA_ASSIGN_OR_RETURN(arena_,
+                            Buffer::Allocate(int64_t{16} << 20, MemoryTag::kOther, nullptr));
     for (int32_t adapter = 0; adapter < kAdapters; ++adapter) {
       LORICA_RETURN_IF_ERROR(AddAdapter(adapter));
     }
@@ -81,6 +83,7 @@ class World {
       params.segments = &segments_;
       params.table = &table_;
       params.s_scratch = scratch_.data();
+      params.trace = &context_.trace;
     }
     return Seconds([&] {
       context_.pool.Run([&](const TeamMember& member) { backend_->LoraLinear(params, member); });
@@ -121,15 +124,13 @@ class World {
     lora::WeightTable::SiteTiles site{factors.site, {}};
     for (int32_t begin = 0; begin < rank; begin += packer.rank_quantum()) {
       const int64_t bytes = packer.TileBytes(lora::TileShapeOf(factors));
-      LORICA_ASSIGN_OR_RETURN(Buffer tile, Buffer::Allocate(bytes, MemoryTag::kOther, nullptr));
-      packer.PackTile(factors, begin, tile.data());
+      std::byte* tile = arena_.data() + lora_bytes_;
+      packer.PackTile(factors, begin, tile);
       lora_bytes_ += bytes;
       lora::TileRef ref;
-      ref.address = tile.data();
+      ref.address = tile;
       ref.dtype = DType::kBF16;
-      ref.handle = {static_cast<uint32_t>(tiles_.size())};
       site.tiles.push_back(ref);
-      tiles_.push_back(std::move(tile));
     }
     table_.Install(lora::SlotId{adapter}, {site});
     factors_.push_back(std::move(f));
@@ -183,7 +184,7 @@ class World {
   std::unique_ptr<kernels::Backend> backend_;
   std::vector<kernels::Weight> weights_;
   lora::WeightTable table_;
-  std::vector<Buffer> tiles_;
+  Buffer arena_;  // tiles one after another, as the pool keeps them
   std::vector<Factors> factors_;
   lora::SegmentTable segments_;
   lora::CallSites call_;
@@ -237,6 +238,7 @@ int RunLoraBench(const BenchOptions& options, std::FILE* out) {
   std::vector<double> base, with_lora, added;
   world.TimeOurs(0, false);
   world.TimeOurs(1, true);
+  world.context().trace.Reset();
   for (int round = 0; round < 2 * options.rounds; ++round) {
     floor->Sample();
     base.push_back(world.TimeOurs((2 * round) % kCopies, false));
@@ -259,6 +261,12 @@ int RunLoraBench(const BenchOptions& options, std::FILE* out) {
                l.third * 1e3, 100 * (l.best / b.best - 1), 100 * d.median / b.median,
                100 * d.first / b.median, 100 * d.third / b.median, floor->ReadRate() / 1e9,
                d.median / bound);
+  const auto milliseconds = [&](Zone zone) {
+    const Trace::Counter& counter = world.context().trace.counter(zone);
+    return static_cast<double>(counter.nanoseconds) / static_cast<double>(counter.calls) / 1e6;
+  };
+  std::fprintf(out, "  by the trace: shrink %.3f ms, expand %.3f ms (means)\n",
+               milliseconds(Zone::kLoraShrink), milliseconds(Zone::kLoraExpand));
   PrintOpponents(&world, options, std::max(d.median, 1e-9), out);
   return 0;
 }

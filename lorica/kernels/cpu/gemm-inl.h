@@ -42,16 +42,20 @@ struct TileArgs {
   const float* x = nullptr;      // [pairs][R][2]
   const std::byte* w = nullptr;  // first panel
   int64_t panel_bytes = 0;       // from panel to panel
-  int64_t pairs = 0;
-  float* acc = nullptr;  // out: [R][P * 16]
+  int64_t pairs = 0;             // even
+  float* acc = nullptr;          // out: [R][P * 16]
   // Lines to fetch meanwhile, one a pair; at least one.
   const std::byte* const* prefetch = nullptr;
   const std::byte* const* prefetch_last = nullptr;
 };
 using TileFunction = void (*)(const TileArgs&);
 
-// How far ahead of its use a line of weights is asked for, in each panel.
-inline constexpr int64_t kPrefetchBytes = 1024;
+// How far ahead of its use a line of weights is asked for, in each panel; best of those tried.
+#if HWY_TARGET == HWY_AVX3
+inline constexpr int64_t kPrefetchBytes = 2048;
+#else
+inline constexpr int64_t kPrefetchBytes = 512;
+#endif
 
 template <int R, int P>
 struct Accumulators {

@@ -57,11 +57,17 @@ struct LinearState {
   RowTiles tiles;
   int panels = 1;
   RowOrder order;
-  Trace* trace = nullptr;  // of thread 0
+  float* rounded_x = nullptr;  // [rows, K] in packed order: bf16 activations with LoRA
+  Trace* trace = nullptr;      // of thread 0
   std::chrono::steady_clock::duration expand_time{};
 
   const float* PackedTile(int64_t first_row) const {
     return x_is_packed ? p->x : p->packed_x + first_row * pairs * 2;
+  }
+  // A row of x as the shrink reads it: k dense.
+  const float* ShrinkInput(int64_t packed) const {
+    return rounded_x != nullptr ? rounded_x + packed * p->k
+                                : p->x + order.Row(packed) * p->x_stride;
   }
 };
 
@@ -108,7 +114,7 @@ inline void PackInput(const LinearState& state, const TeamMember& member) {
       for (int64_t i = 0; i < rows.size(); ++i) {
         const float* x = p.x + state.order.Row(rows.begin + i) * p.x_stride;
         for (int64_t pair = begin; pair < end; ++pair) {
-          float even = x[2 * pair];
+          float even = 2 * pair < p.k ? x[2 * pair] : 0.0f;
           float odd = 2 * pair + 1 < p.k ? x[2 * pair + 1] : 0.0f;
           if (round) {
             even = Bf16ToF32(F32ToBf16(even));
@@ -117,6 +123,11 @@ inline void PackInput(const LinearState& state, const TeamMember& member) {
           float* to = tile + (pair * rows.size() + i) * 2;
           to[0] = even;
           to[1] = odd;
+          if (state.rounded_x != nullptr) {
+            float* dense = state.rounded_x + (rows.begin + i) * p.k;
+            if (2 * pair < p.k) dense[2 * pair] = even;
+            if (2 * pair + 1 < p.k) dense[2 * pair + 1] = odd;
+          }
         }
       }
     }
@@ -127,28 +138,29 @@ inline void ShrinkItemRows(const LinearState& state, const lora::ShrinkItem& ite
   const LinearParams& p = *state.p;
   const lora::Segment& segment = p.segments->segments()[static_cast<size_t>(item.segment)];
   const LinearPart& part = p.parts[static_cast<size_t>(item.part)];
-  const lora::SiteEntry& entry = p.table->Entry(segment.slot, part.site);
-  int64_t packed = item.row_begin + state.order.shift;
-  const int64_t packed_end = item.row_end + state.order.shift;
-  float* s_rows = p.s_scratch + item.s_offset;
-  while (packed < packed_end) {
-    const IndexRange tile_rows = state.tiles.Tile(state.tiles.Find(packed));
-    const int64_t rows =
-        std::min<int64_t>(std::min(packed_end, tile_rows.end) - packed, kShrinkRows);
+  const std::span<const lora::TileRef> tiles = p.table->Entry(segment.slot, part.site).tiles;
+  for (int32_t row = item.row_begin; row < item.row_end;) {
+    const int rows = std::min(item.row_end - row, MostShrinkRows());
     ShrinkArgs args;
-    args.x = state.PackedTile(tile_rows.begin) + (packed - tile_rows.begin) * 2;
-    args.x_pair_stride = tile_rows.size() * 2;
-    args.pairs = state.pairs;
+    for (int r = 0; r < rows; ++r) args.x[r] = state.ShrinkInput(row + r + state.order.shift);
+    args.k = p.k;
     args.s_stride = item.s_stride;
-    for (int32_t t = item.tile_begin; t < item.tile_end; ++t) {
-      const lora::TileRef& tile = entry.tiles[static_cast<size_t>(t)];
-      args.a = tile.address;
-      args.scale = tile.scale;
-      args.s = s_rows + (t - item.tile_begin) * kTileRanks;
-      Shrink(tile.dtype, static_cast<int>(rows), args);
+    float* s = p.s_scratch + item.s_offset + int64_t{row - item.row_begin} * item.s_stride;
+    for (int32_t t = item.tile_begin; t < item.tile_end;) {
+      const DType dtype = tiles[static_cast<size_t>(t)].dtype;
+      int now = ShrinkTilesFor(rows);
+      while (now > item.tile_end - t) now /= 2;
+      for (int i = 0; i < now; ++i) {
+        const lora::TileRef& tile = tiles[static_cast<size_t>(t + i)];
+        if (tile.dtype != dtype) now = 1;
+        args.a[i] = tile.address;
+        args.scale[i] = tile.scale;
+      }
+      args.s = s + (t - item.tile_begin) * kTileRanks;
+      Shrink(dtype, rows, now, args);
+      t += now;
     }
-    packed += rows;
-    s_rows += rows * item.s_stride;
+    row += rows;
   }
 }
 
@@ -305,7 +317,7 @@ inline LinearState MakeState(const LinearParams& p, const LinearTiling& tiling,
   const auto tallest = static_cast<int>(state.tiles.Tile(0).size());
   state.panels = chosen.panels;
   while (!TileFits(tallest, state.panels)) state.panels /= 2;
-  state.x_is_packed = p.rows == 1 && p.k % 2 == 0 && p.activation_type == ActivationType::kF32;
+  state.x_is_packed = p.rows == 1 && p.k % 4 == 0 && p.activation_type == ActivationType::kF32;
   state.trace = member.thread == 0 ? p.trace : nullptr;
   return state;
 }
@@ -317,6 +329,9 @@ inline void LoraLinear(const LinearParams& p, const LinearTiling& tiling,
   const TraceScope scope(state.trace, Zone::kLinear);
   if (state.has_lora) {
     LORICA_CHECK(p.plan->fused.empty());
+    if (p.activation_type == ActivationType::kBf16) {
+      state.rounded_x = p.packed_x + p.rows * (state.pairs * 2 + 2);
+    }
     if (p.segments->contiguous()) {
       state.order.shift = p.segments->order().front();
     } else {
@@ -326,14 +341,12 @@ inline void LoraLinear(const LinearParams& p, const LinearTiling& tiling,
       state.order.row_of = row_of;
     }
   }
-  if (!state.x_is_packed) {
-    PackInput(state, member);
-    member.Sync();
-  }
+  if (!state.x_is_packed) PackInput(state, member);
   if (state.has_lora) {
+    if (state.rounded_x != nullptr) member.Sync();
     ShrinkAll(state, member);
-    member.Sync();
   }
+  if (!state.x_is_packed || state.has_lora) member.Sync();
   for (size_t part = 0; part < p.parts.size(); ++part) {
     const lora::ColumnRange columns =
         lora::WorkerColumns(p.parts[part].weight->n, kPanelColumns, member.threads, member.thread);

@@ -28,8 +28,8 @@ HWY_AFTER_NAMESPACE();
 namespace lorica::kernels::cpu {
 
 int64_t PackedInputFloats(int64_t rows, int64_t k) {
-  // Padded x, and two row maps for rows that are not in segment order.
-  return rows * Pairs(k) * 2 + 2 * rows;
+  // Packed x, two row maps for rows that are not in segment order, and rounded rows for shrink.
+  return rows * (Pairs(k) * 2 + 2 + k);
 }
 
 FillKernels LinearKernels(Isa isa) {

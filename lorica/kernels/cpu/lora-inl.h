@@ -20,77 +20,131 @@
 HWY_BEFORE_NAMESPACE();
 namespace lorica::kernels::cpu::HWY_NAMESPACE {
 
-#if HWY_TARGET == HWY_AVX3
-inline constexpr int kShrinkRows = 8;
-#elif HWY_TARGET == HWY_AVX2
+inline constexpr int64_t kShrinkPrefetchBytes = 1024;
+
+// Rows and rank tiles that one pass over k takes: R * T * 2 accumulators of 8 lanes.
 inline constexpr int kShrinkRows = 4;
+inline constexpr int kShrinkTiles = 4;
+#if HWY_TARGET == HWY_AVX3
+inline constexpr int kShrinkBudget = 8;
+#elif HWY_TARGET == HWY_AVX2
+inline constexpr int kShrinkBudget = 4;
 #else
-inline constexpr int kShrinkRows = 1;
+inline constexpr int kShrinkBudget = 1;
 #endif
-inline constexpr int kExpandRows = kShrinkRows < 4 ? kShrinkRows : 4;
+inline constexpr int kExpandRows = kShrinkBudget > 1 ? 4 : 1;
 
 struct ShrinkArgs {
-  const float* x = nullptr;  // element (pair, row, parity) at pair *
-                             // x_pair_stride + row * 2 + parity
-  int64_t x_pair_stride = 0;
-  int64_t pairs = 0;
-  const std::byte* a = nullptr;
-  float scale = 1.0f;
-  float* s = nullptr;  // [rows][8], s_stride floats apart
+  const float* x[kShrinkRows] = {};  // rows of x
+  int64_t k = 0;
+  const std::byte* a[kShrinkTiles] = {};  // A of rank tiles of one type
+  float scale[kShrinkTiles] = {};
+  float* s = nullptr;  // [rows][tiles * 8], s_stride floats apart
   int64_t s_stride = 0;
 };
 
-template <int R, class Format>
-HWY_INLINE void ShrinkPair(const float* x, const std::byte* a, Wide<8> (&chain)[R]) {
-  const Wide<8> even = Format::Even(a);
+template <int R, int T>
+struct ShrinkChains {
+  Wide<8> v[2][R][T];
+};
+
+// Four k: the first pair goes to chain 0, the second to chain 1.
+template <int R, int T, class Format>
+HWY_INLINE void ShrinkQuad(const float* const (&x)[R], int64_t k, const std::byte* const (&a)[T],
+                           int64_t offset, ShrinkChains<R, T>* chains) {
   LORICA_UNROLL
-  for (int r = 0; r < R; ++r) chain[r] = FmaW(even, Splat<8>(x[2 * r]), chain[r]);
-  const Wide<8> odd = Format::Odd(a);
-  LORICA_UNROLL
-  for (int r = 0; r < R; ++r) chain[r] = FmaW(odd, Splat<8>(x[2 * r + 1]), chain[r]);
+  for (int half = 0; half < 2; ++half) {
+    LORICA_UNROLL
+    for (int t = 0; t < T; ++t) {
+      const std::byte* row = a[t] + offset + half * Format::kPairBytes;
+      const Wide<8> even = Format::Even(row);
+      const Wide<8> odd = Format::Odd(row);
+      LORICA_UNROLL
+      for (int r = 0; r < R; ++r) {
+        Wide<8>& chain = chains->v[half][r][t];
+        chain = FmaW(even, Splat<8>(x[r][k + 2 * half]), chain);
+        chain = FmaW(odd, Splat<8>(x[r][k + 2 * half + 1]), chain);
+      }
+    }
+  }
 }
 
-template <int R, class Format>
-void ShrinkTile(const ShrinkArgs& args) {
-  Wide<8> chain0[R];
-  Wide<8> chain1[R];
+template <int R, int T, class Format>
+void ShrinkBlock(const ShrinkArgs& args) {
+  ShrinkChains<R, T> chains;
+  const float* x[R];
+  const std::byte* a[T];
   LORICA_UNROLL
-  for (int r = 0; r < R; ++r) chain0[r] = chain1[r] = Splat<8>(0.0f);
-  const float* x = args.x;
-  const std::byte* a = args.a;
-  int64_t pair = 0;
-  for (; pair + 2 <= args.pairs; pair += 2) {
-    hwy::Prefetch(a + 1024);
-    ShrinkPair<R, Format>(x, a, chain0);
-    ShrinkPair<R, Format>(x + args.x_pair_stride, a + Format::kPairBytes, chain1);
-    x += 2 * args.x_pair_stride;
-    a += 2 * Format::kPairBytes;
+  for (int r = 0; r < R; ++r) x[r] = args.x[r];
+  LORICA_UNROLL
+  for (int t = 0; t < T; ++t) a[t] = args.a[t];
+  LORICA_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    LORICA_UNROLL
+    for (int r = 0; r < R; ++r) {
+      LORICA_UNROLL
+      for (int t = 0; t < T; ++t) chains.v[half][r][t] = Splat<8>(0.0f);
+    }
   }
-  if (pair < args.pairs) ShrinkPair<R, Format>(x, a, chain0);
-  const Wide<8> scale = Splat<8>(args.scale);
+  const int64_t whole = args.k / 4 * 4;
+  int64_t offset = 0;
+  int64_t k = 0;
+  for (; k < whole; k += 4, offset += 2 * Format::kPairBytes) {
+    LORICA_UNROLL
+    for (int t = 0; t < T; ++t) hwy::Prefetch(a[t] + offset + kShrinkPrefetchBytes);
+    ShrinkQuad<R, T, Format>(x, k, a, offset, &chains);
+  }
+  if (k < args.k) {
+    float tail[R][4] = {};
+    for (int r = 0; r < R; ++r) {
+      for (int64_t i = k; i < args.k; ++i) tail[r][i - k] = x[r][i];
+      x[r] = tail[r];
+    }
+    ShrinkQuad<R, T, Format>(x, 0, a, offset, &chains);
+  }
   LORICA_UNROLL
   for (int r = 0; r < R; ++r) {
-    Store<8>(MulW(AddW(chain0[r], chain1[r]), scale), args.s + r * args.s_stride);
+    LORICA_UNROLL
+    for (int t = 0; t < T; ++t) {
+      const Wide<8> sum = AddW(chains.v[0][r][t], chains.v[1][r][t]);
+      Store<8>(MulW(sum, Splat<8>(args.scale[t])), args.s + r * args.s_stride + t * 8);
+    }
   }
 }
 
-template <class Format, int R = kShrinkRows>
-void ShrinkRows(int rows, const ShrinkArgs& args) {
+// How many rank tiles one pass takes for this many rows: 4, 2 or 1.
+constexpr int ShrinkTilesFor(int rows) {
+  int tiles = kShrinkTiles;
+  while (tiles > 1 && rows * tiles > kShrinkBudget) tiles /= 2;
+  return tiles;
+}
+constexpr int MostShrinkRows() { return kShrinkBudget < 4 ? kShrinkBudget : kShrinkRows; }
+
+template <class Format, int R, int T = ShrinkTilesFor(R)>
+void ShrinkSome(int tiles, const ShrinkArgs& args) {
+  if constexpr (T > 1) {
+    if (tiles < T) return ShrinkSome<Format, R, T / 2>(tiles, args);
+  }
+  ShrinkBlock<R, T, Format>(args);
+}
+template <class Format, int R = MostShrinkRows()>
+void ShrinkRows(int rows, int tiles, const ShrinkArgs& args) {
   if constexpr (R > 1) {
-    if (rows < R) return ShrinkRows<Format, R - 1>(rows, args);
+    if (rows < R) return ShrinkRows<Format, R - 1>(rows, tiles, args);
   }
-  ShrinkTile<R, Format>(args);
+  ShrinkSome<Format, R>(tiles, args);
 }
 
-// S of `rows` (at most kShrinkRows) rows for one rank tile.
-inline void Shrink(DType dtype, int rows, const ShrinkArgs& args) {
+// S of `rows` (at most MostShrinkRows()) rows for `tiles` (1, 2 or 4, at most ShrinkTilesFor(rows))
+// rank tiles.
+inline void Shrink(DType dtype, int rows, int tiles, const ShrinkArgs& args) {
   switch (dtype) {
     case DType::kBF16:
-      return ShrinkRows<Bf16Format<8>>(rows, args);
+      return ShrinkRows<Bf16Format<8>>(rows, tiles, args);
     case DType::kF16:
-      return ShrinkRows<F16Format<8>>(rows, args);
+      return ShrinkRows<F16Format<8>>(rows, tiles, args);
     default:
-      return ShrinkRows<F32Format<8>>(rows, args);
+      return ShrinkRows<F32Format<8>>(rows, tiles, args);
   }
 }
 

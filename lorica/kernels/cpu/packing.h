@@ -2,8 +2,9 @@
 // any thread.
 //
 // Weight panel: 16 columns (output features; N padded with zero columns). For each pair (k, k + 1)
-// (odd K padded with a zero): bf16: 16 lanes of 32 bits, W[j][k] high, W[j][k + 1] low; f16: 16
-// halves of k, 16 of k + 1; f32: 16 floats of k, 16 of k + 1. Panels lie one after another.
+// (K padded with zeros to a multiple of 4): bf16: 16 lanes of 32 bits, W[j][k] high, W[j][k + 1]
+// low; f16: 16 halves of k, 16 of k + 1; f32: 16 floats of k, 16 of k + 1. Panels lie one after
+// another.
 //
 // Rank tile of 8: A as a panel of 8 columns (the ranks) over K, padded to 64 bytes; then B as one
 // panel of 16 columns over 8 ranks for each 16 outputs.
@@ -25,7 +26,8 @@ struct MachineContext;
 
 namespace lorica::kernels::cpu {
 
-constexpr int64_t Pairs(int64_t k) { return (k + 1) / 2; }
+// Even: the shrink takes two pairs at a time.
+constexpr int64_t Pairs(int64_t k) { return (k + 3) / 4 * 2; }
 constexpr int64_t Panels(int64_t n) { return (n + 15) / 16; }
 // Bytes of one lane of a pair: 8 in f32, else 4.
 constexpr int64_t LanePairBytes(DType dtype) { return dtype == DType::kF32 ? 8 : 4; }

@@ -1,0 +1,15 @@
+// The kernels' entry points as ordinary C++ sees them, when they are compiled for the AI Core
+// model: arguments are addresses in registered memory. Simulator::Launch calls one per core.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+// x [rows, K], program (lora_program.h), identity 32 x 32 in fractals; y is named by the program.
+void lora_linear_f16(uint8_t* x, uint8_t* program, uint8_t* identity);
+void lora_linear_bf16(uint8_t* x, uint8_t* program, uint8_t* identity);
+void lora_linear_f16_atomic(uint8_t* x, uint8_t* program, uint8_t* identity);
+void lora_linear_bf16_atomic(uint8_t* x, uint8_t* program, uint8_t* identity);
+void lora_linear_f16_f32(uint8_t* x, uint8_t* program, uint8_t* identity);
+void lora_linear_bf16_f32(uint8_t* x, uint8_t* program, uint8_t* identity);
+}

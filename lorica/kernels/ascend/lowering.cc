@@ -1,0 +1,197 @@
+#include "lorica/kernels/ascend/lowering.h"
+
+#include <algorithm>
+#include <string>
+
+#include "lorica/kernels/ascend/lora_program.h"
+#include "lorica/kernels/ascend/tile_packer.h"
+
+namespace lorica::ascend {
+namespace {
+
+// Fractals of B in half of L0B, beside the identity.
+constexpr int32_t kWeightFractals = 60;
+// Fractals of a tile of y in its half of L0C's second part.
+constexpr int32_t kYFractals = 32;
+constexpr int64_t kAlignment = 32;
+
+Status CheckLength(const std::string& where, const char* what, int64_t length) {
+  if (length > 0 && length % kFractal == 0 && length <= kMaxInner) return OkStatus();
+  return OutOfRange(where + ": expected " + what + " as a multiple of 16 up to " +
+                    std::to_string(kMaxInner) + ", as the matrix unit takes it, found " +
+                    std::to_string(length));
+}
+
+Status CheckAddress(const std::string& where, uint64_t address) {
+  if (address % kAlignment == 0) return OkStatus();
+  return OutOfRange(where + ": expected an address that is a multiple of " +
+                    std::to_string(kAlignment) + ", found one with remainder " +
+                    std::to_string(address % kAlignment));
+}
+
+class Lowering {
+ public:
+  Lowering(const LoweringInput& input, LoraProgram* program) : in_(input), out_(program) {}
+
+  Status Run() {
+    const auto workers = static_cast<size_t>(in_.plan->workers);
+    std::vector<uint32_t>& words = out_->words;
+    words.assign(kCoresAt + 2 * workers, 0);
+    out_->cores = 0;
+    out_->items = 0;
+    for (int32_t part = 0; part < in_.call->parts; ++part) LORICA_RETURN_IF_ERROR(CheckPart(part));
+    for (size_t worker = 0; worker < workers; ++worker) {
+      const auto begin = static_cast<size_t>(in_.plan->fused_begin[worker]);
+      const auto end = static_cast<size_t>(in_.plan->fused_begin[worker + 1]);
+      words[kCoresAt + 2 * worker] = static_cast<uint32_t>(words.size());
+      words[kCoresAt + 2 * worker + 1] = static_cast<uint32_t>(end - begin);
+      if (end > begin) out_->cores = static_cast<int32_t>(worker) + 1;
+      for (size_t i = begin; i < end; ++i) {
+        LORICA_RETURN_IF_ERROR(AddItem(in_.plan->fused[i], static_cast<int32_t>(worker)));
+      }
+    }
+    words[0] = static_cast<uint32_t>(out_->cores);
+    return OkStatus();
+  }
+
+ private:
+  Status CheckPart(int32_t part) const {
+    const lora::SiteShape& shape = in_.call->shape[static_cast<size_t>(part)];
+    const std::string where = Where(part);
+    LORICA_RETURN_IF_ERROR(CheckLength(where, "K", shape.k));
+    LORICA_RETURN_IF_ERROR(CheckLength(where, "N", shape.n));
+    return CheckAddress(where + " y", in_.y[static_cast<size_t>(part)]);
+  }
+
+  std::string Where(int32_t part) const {
+    return in_.table->sites().Name(in_.call->site[static_cast<size_t>(part)]);
+  }
+
+  void AddRuns(int32_t begin, int32_t end, int32_t first) {
+    const std::vector<int32_t>& order = in_.segments->order();
+    for (int32_t i = begin; i < end;) {
+      int32_t next = i + 1;
+      while (next < end &&
+             order[static_cast<size_t>(next)] == order[static_cast<size_t>(next - 1)] + 1) {
+        ++next;
+      }
+      runs_.push_back(static_cast<uint32_t>(order[static_cast<size_t>(i)]));
+      runs_.push_back(static_cast<uint32_t>(i - first));
+      runs_.push_back(static_cast<uint32_t>(next - i));
+      i = next;
+    }
+  }
+
+  Status AddTiles(const lora::FusedItem& item, const lora::Segment& segment) {
+    const lora::SiteId site = in_.call->site[static_cast<size_t>(item.part)];
+    const lora::SiteShape& shape = in_.call->shape[static_cast<size_t>(item.part)];
+    for (const lora::TileRef& tile : in_.table->Entry(segment.slot, site).tiles) {
+      const float packed = AscendTilePacker::Note(tile.address, shape).scale;
+      if (packed != tile.scale) {
+        return Unimplemented(Where(item.part) + ": expected tiles with the weight that is in their "
+                             "B, " + std::to_string(packed) + ", found a weight of " +
+                             std::to_string(tile.scale));
+      }
+      const auto a = reinterpret_cast<uint64_t>(tile.address);
+      LORICA_RETURN_IF_ERROR(CheckAddress(Where(item.part) + " tile", a));
+      const auto b = reinterpret_cast<uint64_t>(AscendTilePacker::FactorB(tile.address, shape));
+      for (const uint64_t address : {a, b}) {
+        tiles_.push_back(static_cast<uint32_t>(address));
+        tiles_.push_back(static_cast<uint32_t>(address >> 32));
+      }
+    }
+    return OkStatus();
+  }
+
+  Status AddItem(const lora::FusedItem& item, int32_t worker) {
+    runs_.clear();
+    members_.clear();
+    tiles_.clear();
+    const lora::SiteShape& shape = in_.call->shape[static_cast<size_t>(item.part)];
+    const int32_t rows = item.row_end - item.row_begin;
+    const int32_t blocks = (rows + 15) / 16;
+    const int32_t columns = item.column_end - item.column_begin;
+    for (int32_t s = item.segment_begin; s < item.segment_end; ++s) {
+      const lora::Segment& segment = in_.segments->segments()[static_cast<size_t>(s)];
+      const auto first_run = static_cast<uint32_t>(runs_.size() / kRunWords);
+      const auto first_tile = static_cast<uint32_t>(tiles_.size() / kTileWords);
+      AddRuns(std::max(item.row_begin, segment.begin), std::min(item.row_end, segment.end),
+              item.row_begin);
+      LORICA_RETURN_IF_ERROR(AddTiles(item, segment));
+      const auto tiles = static_cast<int32_t>(tiles_.size() / kTileWords - first_tile);
+      if (tiles * 16 > static_cast<int32_t>(kMaxRank)) {
+        return OutOfRange(Where(item.part) + ": expected a rank of at most " +
+                          std::to_string(kMaxRank) + ", found " + std::to_string(tiles) +
+                          " tiles of 16");
+      }
+      const int32_t chunk =
+          16 * std::max(1, std::min(kWeightFractals / std::max(tiles, 1), kYFractals / blocks));
+      const int32_t chunks = (columns + chunk - 1) / chunk;
+      members_.insert(members_.end(),
+                      {first_run, static_cast<uint32_t>(runs_.size() / kRunWords), first_tile,
+                       static_cast<uint32_t>(tiles), static_cast<uint32_t>(chunk),
+                       static_cast<uint32_t>(worker * chunks / in_.plan->workers)});
+    }
+    const auto tiles = static_cast<int32_t>(tiles_.size() / kTileWords);
+    if (rows > static_cast<int32_t>(kMaxRows) ||
+        blocks * 16 * tiles * 16 > static_cast<int32_t>(kMaxRowRanks)) {
+      return OutOfRange(Where(item.part) + ": expected items of at most " +
+                        std::to_string(kMaxRows) + " rows and " + std::to_string(kMaxRowRanks) +
+                        " rows x ranks, found " + std::to_string(rows) + " rows and " +
+                        std::to_string(tiles * 16) + " ranks");
+    }
+    const int32_t groups = (tiles + static_cast<int32_t>(kGroupTiles) - 1) /
+                           static_cast<int32_t>(kGroupTiles);
+    const uint64_t y = in_.y[static_cast<size_t>(item.part)];
+    uint32_t head[kItemHead] = {};
+    head[kItemWords] =
+        static_cast<uint32_t>(kItemHead + runs_.size() + members_.size() + tiles_.size());
+    head[kItemRows] = static_cast<uint32_t>(rows);
+    head[kItemRowBlocks] = static_cast<uint32_t>(blocks);
+    head[kItemInner] = static_cast<uint32_t>(shape.k);
+    head[kItemTiles] = static_cast<uint32_t>(tiles);
+    head[kItemMembers] = static_cast<uint32_t>(members_.size() / kMemberWords);
+    head[kItemRuns] = static_cast<uint32_t>(runs_.size() / kRunWords);
+    head[kItemColumnBegin] = static_cast<uint32_t>(item.column_begin);
+    head[kItemColumnEnd] = static_cast<uint32_t>(item.column_end);
+    head[kItemPitch] = static_cast<uint32_t>(shape.n);
+    head[kItemYLow] = static_cast<uint32_t>(y);
+    head[kItemYHigh] = static_cast<uint32_t>(y >> 32);
+    head[kItemSteps] =
+        std::min(kBlock / kStep, kMaxRows / static_cast<uint32_t>(blocks * 16));
+    head[kItemFirstGroup] = static_cast<uint32_t>(worker * groups / in_.plan->workers);
+    std::vector<uint32_t>& words = out_->words;
+    words.insert(words.end(), head, head + kItemHead);
+    words.insert(words.end(), runs_.begin(), runs_.end());
+    words.insert(words.end(), members_.begin(), members_.end());
+    words.insert(words.end(), tiles_.begin(), tiles_.end());
+    ++out_->items;
+    return OkStatus();
+  }
+
+  const LoweringInput& in_;
+  LoraProgram* out_;
+  std::vector<uint32_t> runs_;
+  std::vector<uint32_t> members_;
+  std::vector<uint32_t> tiles_;
+};
+
+}  // namespace
+
+lora::PlanLimits LimitsOf(int32_t cores) {
+  lora::PlanLimits limits;
+  limits.form = lora::PlanLimits::Form::kFused;
+  limits.workers = cores;
+  limits.row_quantum = 16;
+  limits.row_block = static_cast<int32_t>(kMaxRows);
+  limits.rank_quantum = 16;
+  limits.column_quantum = 16;
+  limits.local_bytes = int64_t{kMaxRowRanks} * 4;
+  return limits;
+}
+
+Status Lower(const LoweringInput& input, LoraProgram* program) {
+  return Lowering(input, program).Run();
+}
+
+}  // namespace lorica::ascend

@@ -1,0 +1,37 @@
+// Lowering: a fused plan and the addresses of a step become the words of lora_program.h. Every
+// choice of the kernel is made here: chunk widths, runs of rows, where a core begins. Plain
+// functions of their arguments; the engine thread calls them once a call.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lorica/base/status.h"
+#include "lorica/lora/plan.h"
+
+namespace lorica::ascend {
+
+// What the plan is told about a chip of `cores` cube cores.
+lora::PlanLimits LimitsOf(int32_t cores);
+
+struct LoweringInput {
+  const lora::CallSites* call = nullptr;
+  const lora::LoraPlan* plan = nullptr;  // of the fused form, of LimitsOf
+  const lora::SegmentTable* segments = nullptr;
+  const lora::WeightTable* table = nullptr;  // of AscendTilePacker's tiles
+  std::span<const uint64_t> y;               // of each part, its address on the device, [rows, N]
+};
+
+struct LoraProgram {
+  std::vector<uint32_t> words;
+  int32_t cores = 0;  // that have items; the launch's blocks
+  int64_t items = 0;
+};
+
+// OUT_OF_RANGE with the limit and the figure for what does not fit the chip: K, N, a rank, rows
+// times ranks, an address that is not aligned to 32 bytes. UNIMPLEMENTED for a tile whose weight in
+// the table is not the scale that is in its B (a mix of adapters by other weights).
+Status Lower(const LoweringInput& input, LoraProgram* program);
+
+}  // namespace lorica::ascend
