@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lorica/base/status.h"
 #include "lorica/lora/adapter.h"
 
 namespace lorica::lora {
@@ -30,6 +31,8 @@ class TilePacker {
   // Packs ranks [rank_begin, rank_begin + rank_quantum) of `factors` into `tile` (TileBytes of
   // it), zero beyond factors.rank. The scale is not folded in.
   virtual void PackTile(const SiteFactors& factors, int32_t rank_begin, std::byte* tile) const = 0;
+  // Whether the backend can hold `factors`, or why not; what it refuses is never packed.
+  virtual Status Accepts(const SiteFactors&) const { return OkStatus(); }
 };
 
 inline int32_t TileCount(int32_t rank, int32_t rank_quantum) {

@@ -88,8 +88,10 @@ class Lowering {
     for (const lora::TileRef& tile : in_.table->Entry(segment.slot, site).tiles) {
       const float packed = AscendTilePacker::Note(tile.address, shape).scale;
       if (packed != tile.scale) {
-        return Unimplemented(Where(item.part) + ": expected tiles with the weight that is in their "
-                             "B, " + std::to_string(packed) + ", found a weight of " +
+        return Unimplemented(Where(item.part) +
+                             ": expected tiles with the weight that is in their "
+                             "B, " +
+                             std::to_string(packed) + ", found a weight of " +
                              std::to_string(tile.scale));
       }
       const auto a = reinterpret_cast<uint64_t>(tile.address);
@@ -140,8 +142,8 @@ class Lowering {
                         " rows x ranks, found " + std::to_string(rows) + " rows and " +
                         std::to_string(tiles * 16) + " ranks");
     }
-    const int32_t groups = (tiles + static_cast<int32_t>(kGroupTiles) - 1) /
-                           static_cast<int32_t>(kGroupTiles);
+    const int32_t groups =
+        (tiles + static_cast<int32_t>(kGroupTiles) - 1) / static_cast<int32_t>(kGroupTiles);
     const uint64_t y = in_.y[static_cast<size_t>(item.part)];
     uint32_t head[kItemHead] = {};
     head[kItemWords] =
@@ -157,8 +159,7 @@ class Lowering {
     head[kItemPitch] = static_cast<uint32_t>(shape.n);
     head[kItemYLow] = static_cast<uint32_t>(y);
     head[kItemYHigh] = static_cast<uint32_t>(y >> 32);
-    head[kItemSteps] =
-        std::min(kBlock / kStep, kMaxRows / static_cast<uint32_t>(blocks * 16));
+    head[kItemSteps] = std::min(kBlock / kStep, kMaxRows / static_cast<uint32_t>(blocks * 16));
     head[kItemFirstGroup] = static_cast<uint32_t>(worker * groups / in_.plan->workers);
     std::vector<uint32_t>& words = out_->words;
     words.insert(words.end(), head, head + kItemHead);

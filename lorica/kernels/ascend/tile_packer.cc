@@ -110,8 +110,8 @@ Status AscendTilePacker::Accepts(const lora::SiteFactors& factors) const {
     if (!std::isfinite(element)) return OkStatus();  // as the file has it
     if (!std::isfinite(Decode(Encode(value)))) {
       return OutOfRange(std::string("expected elements of lora_") + name + " times the scale " +
-                        Number(scale) + " within " + std::string(DTypeName(compute_)) +
-                        ", found " + Number(value));
+                        Number(scale) + " within " + std::string(DTypeName(compute_)) + ", found " +
+                        Number(value));
     }
     if (exact && scale != 1.0 && std::fabs(element) >= smallest && std::fabs(value) < smallest) {
       return OutOfRange(std::string("expected elements of lora_") + name + " times the scale " +

@@ -15,8 +15,8 @@ namespace lorica::ascend {
 
 // What a tile says about itself, in its last 64 bytes.
 struct TileNote {
-  float scale = 1.0f;       // that is in B
-  uint32_t rounded = 0;     // elements of A and B that are not exactly (scale x) the file's
+  float scale = 1.0f;        // that is in B
+  uint32_t rounded = 0;      // elements of A and B that are not exactly (scale x) the file's
   double worst_error = 0.0;  // of those, the largest error relative to the element
 };
 
