@@ -27,6 +27,7 @@ constexpr uint32_t kGroupTiles = 2;
 // Ranks of one adapter at one site, and rows of one item.
 constexpr uint32_t kMaxRank = 256;
 constexpr uint32_t kMaxRows = 128;
+constexpr uint32_t kMaxRows2002 = 64;  // a row pitch in UB is 8 bits of 32-byte blocks
 // Rows x ranks of one item: its S in fp32 fills half of the accumulator memory.
 constexpr uint32_t kMaxRowRanks = 16384;
 constexpr uint32_t kMaxInner = 28672;  // K and N; a row pitch must stay below 65536
@@ -64,7 +65,9 @@ enum MemberWord : uint32_t {
   kMemberFirstChunk,  // where this core begins
   kMemberWords
 };
-enum TileWord : uint32_t { kTileALow, kTileAHigh, kTileBLow, kTileBHigh, kTileWords };
+// The scale, an fp32 number, is what S is multiplied with where the unit can (arch 2002); on arch
+// 2201 it is in B.
+enum TileWord : uint32_t { kTileALow, kTileAHigh, kTileBLow, kTileBHigh, kTileScale, kTileWords };
 
 }  // namespace ascend
 }  // namespace lorica

@@ -1,6 +1,7 @@
 #include "lorica/kernels/ascend/lowering.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "lorica/kernels/ascend/lora_program.h"
@@ -87,7 +88,7 @@ class Lowering {
     const lora::SiteShape& shape = in_.call->shape[static_cast<size_t>(item.part)];
     for (const lora::TileRef& tile : in_.table->Entry(segment.slot, site).tiles) {
       const float packed = AscendTilePacker::Note(tile.address, shape).scale;
-      if (packed != tile.scale) {
+      if (in_.arch == Arch::k2201 && packed != tile.scale) {
         return Unimplemented(Where(item.part) +
                              ": expected tiles with the weight that is in their "
                              "B, " +
@@ -101,6 +102,7 @@ class Lowering {
         tiles_.push_back(static_cast<uint32_t>(address));
         tiles_.push_back(static_cast<uint32_t>(address >> 32));
       }
+      tiles_.push_back(std::bit_cast<uint32_t>(in_.arch == Arch::k2201 ? 1.0f : tile.scale));
     }
     return OkStatus();
   }
@@ -135,10 +137,10 @@ class Lowering {
                        static_cast<uint32_t>(worker * chunks / in_.plan->workers)});
     }
     const auto tiles = static_cast<int32_t>(tiles_.size() / kTileWords);
-    if (rows > static_cast<int32_t>(kMaxRows) ||
-        blocks * 16 * tiles * 16 > static_cast<int32_t>(kMaxRowRanks)) {
+    const auto most_rows = static_cast<int32_t>(in_.arch == Arch::k2201 ? kMaxRows : kMaxRows2002);
+    if (rows > most_rows || blocks * 16 * tiles * 16 > static_cast<int32_t>(kMaxRowRanks)) {
       return OutOfRange(Where(item.part) + ": expected items of at most " +
-                        std::to_string(kMaxRows) + " rows and " + std::to_string(kMaxRowRanks) +
+                        std::to_string(most_rows) + " rows and " + std::to_string(kMaxRowRanks) +
                         " rows x ranks, found " + std::to_string(rows) + " rows and " +
                         std::to_string(tiles * 16) + " ranks");
     }
@@ -179,12 +181,12 @@ class Lowering {
 
 }  // namespace
 
-lora::PlanLimits LimitsOf(int32_t cores) {
+lora::PlanLimits LimitsOf(int32_t cores, Arch arch) {
   lora::PlanLimits limits;
   limits.form = lora::PlanLimits::Form::kFused;
   limits.workers = cores;
   limits.row_quantum = 16;
-  limits.row_block = static_cast<int32_t>(kMaxRows);
+  limits.row_block = static_cast<int32_t>(arch == Arch::k2201 ? kMaxRows : kMaxRows2002);
   limits.rank_quantum = 16;
   limits.column_quantum = 16;
   limits.local_bytes = int64_t{kMaxRowRanks} * 4;

@@ -12,10 +12,13 @@
 
 namespace lorica::ascend {
 
+enum class Arch { k2201, k2002 };
+
 // What the plan is told about a chip of `cores` cube cores.
-lora::PlanLimits LimitsOf(int32_t cores);
+lora::PlanLimits LimitsOf(int32_t cores, Arch arch = Arch::k2201);
 
 struct LoweringInput {
+  Arch arch = Arch::k2201;
   const lora::CallSites* call = nullptr;
   const lora::LoraPlan* plan = nullptr;  // of the fused form, of LimitsOf
   const lora::SegmentTable* segments = nullptr;
@@ -30,8 +33,8 @@ struct LoraProgram {
 };
 
 // OUT_OF_RANGE with the limit and the figure for what does not fit the chip: K, N, a rank, rows
-// times ranks, an address that is not aligned to 32 bytes. UNIMPLEMENTED for a tile whose weight in
-// the table is not the scale that is in its B (a mix of adapters by other weights).
+// times ranks, an address that is not aligned to 32 bytes. UNIMPLEMENTED, on arch 2201, for a tile
+// whose weight in the table is not the scale that is in its B (a mix of adapters by other weights).
 Status Lower(const LoweringInput& input, LoraProgram* program);
 
 }  // namespace lorica::ascend

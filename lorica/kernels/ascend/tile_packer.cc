@@ -48,7 +48,8 @@ Status CheckLength(const char* what, int64_t length) {
 
 }  // namespace
 
-AscendTilePacker::AscendTilePacker(DType compute) : compute_(compute) {
+AscendTilePacker::AscendTilePacker(DType compute, ScalePlace scale_place)
+    : compute_(compute), scale_place_(scale_place) {
   LORICA_CHECK(compute == DType::kF16 || compute == DType::kBF16);
 }
 
@@ -73,7 +74,7 @@ void AscendTilePacker::PackTile(const lora::SiteFactors& factors, int32_t rank_b
   auto* a = reinterpret_cast<uint16_t*>(tile);
   auto* b = reinterpret_cast<uint16_t*>(tile + k_bytes);
   TileNote note;
-  note.scale = static_cast<float>(factors.scale);
+  note.scale = static_cast<float>(InB(factors));
   const auto put = [&](double exact, uint16_t* out) {
     *out = Encode(exact);
     const double kept = Decode(*out);
@@ -89,7 +90,7 @@ void AscendTilePacker::PackTile(const lora::SiteFactors& factors, int32_t rank_b
           a + k / kFractal * kFractalElements + r * kFractal + k % kFractal);
     }
     for (int64_t n = 0; n < factors.shape.n; ++n) {
-      put(ElementOf(factors.b, n * factors.rank + rank) * factors.scale, b + n * kFractal + r);
+      put(ElementOf(factors.b, n * factors.rank + rank) * InB(factors), b + n * kFractal + r);
     }
   }
   std::memcpy(tile + k_bytes + n_bytes, &note, sizeof note);
@@ -104,7 +105,7 @@ Status AscendTilePacker::Accepts(const lora::SiteFactors& factors) const {
                       std::to_string(factors.rank));
   }
   const double smallest = compute_ == DType::kF16 ? 0x1p-14 : 0x1p-126;
-  const bool exact = IsPowerOfTwo(factors.scale) && factors.b.dtype == compute_;
+  const bool exact = IsPowerOfTwo(InB(factors)) && factors.b.dtype == compute_;
   const auto check = [&](const char* name, double element, double scale) {
     const double value = element * scale;
     if (!std::isfinite(element)) return OkStatus();  // as the file has it
@@ -124,7 +125,7 @@ Status AscendTilePacker::Accepts(const lora::SiteFactors& factors) const {
     LORICA_RETURN_IF_ERROR(check("A", ElementOf(factors.a, i), 1.0));
   }
   for (int64_t i = 0; i < factors.rank * factors.shape.n; ++i) {
-    LORICA_RETURN_IF_ERROR(check("B", ElementOf(factors.b, i), factors.scale));
+    LORICA_RETURN_IF_ERROR(check("B", ElementOf(factors.b, i), InB(factors)));
   }
   return OkStatus();
 }

@@ -4,14 +4,16 @@
 // A tile: A as K / 16 fractals (16 ranks x 16 inputs each, the inputs dense), B as N / 16 fractals
 // (16 columns x 16 ranks, the ranks dense), then a TileNote. Elements are of the compute type.
 //
-// The scale: the cube has no scaled conversion from fp32 to 16 bits on arch 2201, so it is in B.
-// A power of two goes into B's exponents, exactly; a scale of another mantissa rounds each element
-// of B once, and the note says so.
+// The scale: the cube has no scaled conversion from fp32 to 16 bits on arch 2201, so there it is in
+// B. A power of two goes into B's exponents, exactly; a scale of another mantissa rounds each
+// element of B once, and the note says so. On arch 2002 S is scaled in fp32, and B is the file's.
 #pragma once
 
 #include "lorica/lora/packing.h"
 
 namespace lorica::ascend {
+
+enum class ScalePlace { kInB, kOnS };
 
 // What a tile says about itself, in its last 64 bytes.
 struct TileNote {
@@ -23,7 +25,7 @@ struct TileNote {
 class AscendTilePacker : public lora::TilePacker {
  public:
   // `compute` is f16 or bf16.
-  explicit AscendTilePacker(DType compute);
+  explicit AscendTilePacker(DType compute, ScalePlace scale_place = ScalePlace::kInB);
 
   DType compute() const { return compute_; }
   int32_t rank_quantum() const override { return 16; }
@@ -43,8 +45,12 @@ class AscendTilePacker : public lora::TilePacker {
  private:
   uint16_t Encode(double value) const;
   double Decode(uint16_t bits) const;
+  double InB(const lora::SiteFactors& factors) const {
+    return scale_place_ == ScalePlace::kInB ? factors.scale : 1.0;
+  }
 
   DType compute_;
+  ScalePlace scale_place_;
 };
 
 }  // namespace lorica::ascend
