@@ -34,6 +34,9 @@ and men in wet coats coil ropes that they coiled the evening before. Nobody spea
 between the crates as if it had been asked to count them. By five o'clock the small boats are out, and
 what is left is a smell of diesel, tar and coffee. The baker, who has been up longer than any of them,
 opens the back door to let the heat out; the cat lets itself in. """
+LETTER = """Dear Ms Okafor, thank you for the three boxes that arrived on Tuesday. Two of the lamps work well;
+the third flickers when the window is open, which my daughter finds charming and I do not. Could you
+send a new switch, or tell us which screw to turn? With kind regards from number 14, second floor. """
 CODE = """def merge(left, right):
     \"\"\"Merges two sorted lists into one.\"\"\"
     result, i, j = [], 0, 0
@@ -60,7 +63,12 @@ def random_prompts(vocab, longest):
 
 
 def text_prompts(tokenizer):
-    """Prompts of 1 to 300 tokens: text, chat turns, code, other scripts, and random tokens."""
+    """Prompts of 1 to 300 tokens: text, chat turns, code and other scripts.
+
+    No random tokens: on 64 of them, fp64 as the judge, the order of summation alone moves one
+    log-probability of an fp32 model by 1e-4 to 2.5e-3 (second token, an adapter on the mlp), so
+    PEFT in fp32 is no yardstick there.
+    """
 
     def ids(text, length=None):
         out = tokenizer.encode(text, add_special_tokens=False)
@@ -73,13 +81,12 @@ def text_prompts(tokenizer):
         text = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
         return ids(text)
 
-    rng = random.Random(3)
     return [
         ids("The", 1),
         ids("Why is the sky blue?", 5),
         chat("Tell me about the sea."),
         chat("How do I make a cup of tea?"),
-        [rng.randrange(17, 49152) for _ in range(64)],
+        ids(LETTER, 64),
         ids(PROSE, 100),
         ids(CODE + MIXED, 200),
         ids(MIXED + PROSE + CODE, 300),
@@ -117,18 +124,18 @@ def digest(folder):
 
 
 def still_valid(path, document):
-    """What an earlier file holds for the same weights, prompts and packages, by adapter name."""
+    """(adapter name, prompt) -> answer, of an earlier file for the same weights and packages."""
     if not path.is_file():
         return {}
     old = json.loads(path.read_text())
-    for key in ("versions", "weights", "max_tokens", "prompts"):
-        if old.get(key) != document[key]:
-            return {}
+    if any(old.get(key) != document[key] for key in ("versions", "weights", "max_tokens")):
+        return {}
     digests, old_digests = document["adapter_digests"], old["adapter_digests"]
     return {
-        name: answers
+        (name, tuple(prompt)): answer
         for name, answers in old["expected"].items()
         if name == "base" or old_digests[name] == digests.get(name)
+        for prompt, answer in zip(old["prompts"], answers)
     }
 
 
@@ -182,14 +189,13 @@ def main():
     }
     known = still_valid(args.out, document)
     for name in ["base"] + [f.name for f in folders]:
-        if name in known:
-            document["expected"][name] = known[name]
-            continue
         if name != "base":
             model.set_adapter(name)
         off = model.disable_adapter() if name == "base" and folders else contextlib.nullcontext()
         with off:
-            answers = [answer(model, x, args.max_tokens) for x in prompts]
+            answers = [
+                known.get((name, tuple(x))) or answer(model, x, args.max_tokens) for x in prompts
+            ]
         for x in answers:
             print(f"{name}: {show(x['tokens'])}", file=sys.stderr)
         document["expected"][name] = answers
