@@ -74,7 +74,8 @@ Clock Core::Completed(int pipe) const {
 }
 
 void Core::Learn(int pipe, const Clock& clock) {
-  if (clocks[static_cast<size_t>(pipe)].Join(clock)) clock_changed[static_cast<size_t>(pipe)] = true;
+  if (clocks[static_cast<size_t>(pipe)].Join(clock))
+    clock_changed[static_cast<size_t>(pipe)] = true;
 }
 
 uint32_t Core::ClockId(int pipe) {
@@ -138,9 +139,9 @@ bool Core::Bounds(const View& view, const Strip& strip, int64_t alignment) {
     }
     const GmBuffer* buffer = gm->Find(view.gm + strip.begin);
     if (buffer == nullptr || view.gm + strip.end() > buffer->data + buffer->bytes) {
-      return refuse(ErrorKind::kOutOfBounds,
-                    buffer == nullptr ? "lies in no registered buffer"
-                                      : "passes the buffer's end at " + std::to_string(buffer->bytes));
+      return refuse(ErrorKind::kOutOfBounds, buffer == nullptr ? "lies in no registered buffer"
+                                                               : "passes the buffer's end at " +
+                                                                     std::to_string(buffer->bytes));
     }
     if (alignment > 1 && (view.gm + strip.begin - buffer->data) % alignment != 0) {
       return refuse(ErrorKind::kMisaligned, "is not at a multiple of " + std::to_string(alignment));

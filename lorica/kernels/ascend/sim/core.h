@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -20,8 +21,19 @@
 namespace lorica::ascend {
 
 // What bounds an instruction's duration.
-enum class Path : uint8_t { kNone, kGmToL1, kGmToUb, kUbToGm, kL1ToL0A, kL1ToL0B, kL0cToL1,
-                            kL0cToGm, kL1ToGm, kL0cToUb, kUbToL1 };
+enum class Path : uint8_t {
+  kNone,
+  kGmToL1,
+  kGmToUb,
+  kUbToGm,
+  kL1ToL0A,
+  kL1ToL0B,
+  kL0cToL1,
+  kL0cToGm,
+  kL1ToGm,
+  kL0cToUb,
+  kUbToL1
+};
 
 struct Instr {
   enum class Kind : uint8_t { kWork, kSet, kWait, kBarrier };
@@ -33,13 +45,13 @@ struct Instr {
   Path path = Path::kNone;
   uint8_t unit_flag = 0;
   bool small_mmad = false;
-  bool cross = false;     // a cross-core set or wait
-  bool all_pipes = false; // PipeBarrier<PIPE_ALL>
-  float cycles = 0;       // fixed part
-  int64_t bytes = 0;      // over `path`
-  int32_t dep_core = -1;  // of a wait: the set that it takes
+  bool cross = false;      // a cross-core set or wait
+  bool all_pipes = false;  // PipeBarrier<PIPE_ALL>
+  float cycles = 0;        // fixed part
+  int64_t bytes = 0;       // over `path`
+  int32_t dep_core = -1;   // of a wait: the set that it takes
   int32_t dep_instr = -1;
-  int32_t gm_buffer = -1; // of the GM side, for L2
+  int32_t gm_buffer = -1;  // of the GM side, for L2
   Strip gm;
 };
 
@@ -54,7 +66,7 @@ struct QueueSlot {
   enum class State : uint8_t { kFree, kAllocated, kQueued, kTaken };
   State state = State::kFree;
   int64_t offset = 0;
-  Clock clock;         // of the last hand-over
+  Clock clock;  // of the last hand-over
   int32_t set_instr = -1;
 };
 struct Queue {
@@ -65,6 +77,8 @@ struct Queue {
   std::vector<QueueSlot> slots;
   std::vector<int32_t> order;  // queued slots, first in first out
 };
+
+class CrossCore;
 
 class Core {
  public:
@@ -95,7 +109,7 @@ class Core {
   LocalMemory& memory(Space space) { return memories[static_cast<size_t>(space)]; }
 
   // --- clocks
-  Clock Completed(int pipe) const;            // when all issued on `pipe` are done
+  Clock Completed(int pipe) const;  // when all issued on `pipe` are done
   void Learn(int pipe, const Clock& clock);
   uint32_t ClockId(int pipe);
 
@@ -110,7 +124,7 @@ class Core {
   bool cube = true;
   bool vector = false;
   bool auto_sync = false;
-  bool cross_allowed = false;
+  CrossCore* cross = nullptr;  // null: this kernel type has no cross-core flags
 
   std::vector<Instr> instrs;
   uint32_t current = 0;
@@ -125,9 +139,9 @@ class Core {
   bool atomic = false;
   Type atomic_type = Type::kFloat;
   std::vector<Queue> queues;
-  std::array<int64_t, kSpaces> allocated{};  // by TPipe
-  std::set<std::pair<int32_t, int64_t>> dirty_lines;   // of the scalar cache: (buffer, line)
-  std::set<std::pair<int32_t, int64_t>> cached_lines;
+  std::array<int64_t, kSpaces> allocated{};           // by TPipe
+  std::set<std::pair<int32_t, int64_t>> dirty_lines;  // of the scalar cache: (buffer, line)
+  std::map<std::pair<int32_t, int64_t>, size_t> cached_lines;  // writes seen when read
 
  private:
   bool Hazards(const View& view, const Strip& strip, bool write);

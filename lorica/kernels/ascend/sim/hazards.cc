@@ -46,8 +46,8 @@ void Core::ReportHazard(const View& view, int64_t granule, ErrorKind kind, int p
                         uint32_t index) {
   const LocalMemory& memory = memories[static_cast<size_t>(view.space)];
   const uint32_t before = by_pipe[static_cast<size_t>(pipe)][index - 1];
-  Error(kind, "%s of %s [%lld, %lld): %s is not ordered after %s", ErrorKindName(kind),
-        memory.name, static_cast<long long>(granule << memory.shift),
+  Error(kind, "%s of %s [%lld, %lld): %s is not ordered after %s", ErrorKindName(kind), memory.name,
+        static_cast<long long>(granule << memory.shift),
         static_cast<long long>((granule + 1) << memory.shift), Describe(current).c_str(),
         Describe(before).c_str());
 }

@@ -32,8 +32,8 @@ struct LocalMemory {
   const char* name = "";
   int64_t capacity = 0;
   int64_t alignment = 32;
-  int shift = 5;              // log2 of a granule's bytes
-  int64_t high_water = 0;     // nothing above was touched since Reset
+  int shift = 5;           // log2 of a granule's bytes
+  int64_t high_water = 0;  // nothing above was touched since Reset
   std::vector<uint8_t> data;
   std::vector<uint8_t> shadow;
   std::vector<Granule> granules;
