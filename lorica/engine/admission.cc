@@ -28,6 +28,18 @@ Status CheckToken(int64_t token, int32_t vocab, const std::string& where) {
                          "; expected an id of the vocabulary, 0 to " + std::to_string(vocab - 1));
 }
 
+Status CheckWeight(const Request& request) {
+  if (!std::isfinite(request.adapter_weight)) {
+    return InvalidArgument("lora scale is " + Number(request.adapter_weight) +
+                           "; expected a finite number");
+  }
+  if (request.adapter.empty() && request.adapter_weight != 1.0) {
+    return InvalidArgument("lora scale is " + Number(request.adapter_weight) +
+                           " for the base model; expected an adapter");
+  }
+  return OkStatus();
+}
+
 Status CheckLengths(const Request& request, const RequestLimits& limits) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   const int64_t max_tokens = request.sampling.max_tokens;
@@ -108,6 +120,7 @@ Status CheckLists(const SamplingParams& s, const RequestLimits& limits) {
 }  // namespace
 
 Status CheckRequest(const Request& request, const RequestLimits& limits) {
+  LORICA_RETURN_IF_ERROR(CheckWeight(request));
   LORICA_RETURN_IF_ERROR(CheckNumbers(request.sampling));
   LORICA_RETURN_IF_ERROR(CheckLists(request.sampling, limits));
   LORICA_RETURN_IF_ERROR(CheckLengths(request, limits));

@@ -32,9 +32,15 @@ Result<std::unique_ptr<Engine>> Engine::Create(const model::Model* model,
 
 Status Engine::PublishAdapter(const std::string& name,
                               std::shared_ptr<const lora::Adapter> adapter) {
-  auto slot = impl_->cache->MakeResident(*adapter);
-  if (!slot.ok()) return slot.status().WithContext("adapter '" + name + "'");
-  impl_->registry.Publish(name, std::move(adapter));
+  return PublishAdapter(name, lora::AdapterSource(), std::move(adapter));
+}
+
+Status Engine::PublishAdapter(const std::string& name, const lora::AdapterSource& source,
+                              std::shared_ptr<const lora::Adapter> adapter) {
+  Result<lora::AdapterHold> hold = impl_->tiers.Add(source, std::move(adapter));
+  if (!hold.ok()) return hold.status().WithContext("adapter '" + name + "'");
+  impl_->tiers.Warm(*hold);
+  impl_->registry.Publish(name, *std::move(hold));
   impl_->inbox.Wake();
   return OkStatus();
 }
@@ -45,14 +51,22 @@ Result<RequestId> Engine::Submit(Request request, EventSink sink) {
   if (!request.adapter.empty()) {
     LORICA_ASSIGN_OR_RETURN(adapter, impl_->registry.Acquire(request.adapter));
   }
+  const double weight = request.adapter_weight;
   StopChecker checker(request.sampling, impl_->eos_ids, impl_->tokenizer);
   auto sequence = std::make_unique<Sequence>(std::move(request), std::move(checker));
   KvIdentityParts parts;
   parts.base_digest = impl_->model->digest();
   parts.kv_dtype = impl_->options.kv_dtype;
   if (!adapter.is_base()) parts.adapter_digest = adapter.version().digest();
+  parts.adapter_weight = weight;
   sequence->identity = MakeKvIdentity(parts);
   sequence->adapter = std::move(adapter);
+  sequence->adapter_weight = weight;
+  if (impl_->options.prefix_reuse) {
+    // Hashed here, so that the engine thread need not.
+    sequence->page_keys.emplace(sequence->identity);
+    sequence->page_keys->Extend(sequence->tokens);
+  }
   sequence->seed = sequence->sampling.seed.has_value() ? *sequence->sampling.seed
                                                        : impl_->next_seed.fetch_add(1);
   sequence->sink = std::move(sink);
@@ -68,6 +82,7 @@ void Engine::Cancel(RequestId id) { impl_->inbox.PostCancel(id); }
 bool Engine::Step() {
   Impl& engine = *impl_;
   engine.TakeMail();
+  engine.TendAdapters();
   const std::span<const ScheduledRows> scheduled = engine.ChooseRows();  // 3
   if (!scheduled.empty()) {
     const TraceScope scope(&engine.context->trace, Zone::kStep);
@@ -96,12 +111,14 @@ void Engine::Stop() { impl_->inbox.Stop(); }
 
 lora::Registry& Engine::registry() { return impl_->registry; }
 const lora::AdapterCache& Engine::adapters() const { return *impl_->cache; }
+lora::AdapterTiers& Engine::tiers() { return impl_->tiers; }
 const EngineOptions& Engine::options() const { return impl_->options; }
 const Metrics& Engine::metrics() const { return impl_->metrics; }
 
 Status Engine::CheckIntegrity() const {
   LORICA_RETURN_IF_ERROR(impl_->scheduler.CheckIntegrity());
   LORICA_RETURN_IF_ERROR(impl_->cache->CheckIntegrity());
+  LORICA_RETURN_IF_ERROR(impl_->tiers.CheckIntegrity());
   LORICA_RETURN_IF_ERROR(impl_->registry.CheckIntegrity());
   const auto alive = static_cast<int64_t>(impl_->sequences.size());
   if (alive != impl_->scheduler.running() + impl_->scheduler.waiting()) {

@@ -1,6 +1,6 @@
 // Engine: continuous batching of many tenants on one base model. One thread owns sequences, pages
 // and batch and calls Step(); any thread may call Submit and Cancel, which only queue and never
-// wait for a step. Adapters are made hot by LoadAdapter on the caller's (loader) thread.
+// wait for a step. Adapters that are not hot are fetched by a loader thread of the engine.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "lorica/engine/metrics.h"
 #include "lorica/engine/request.h"
 #include "lorica/formats/tokenizer.h"
+#include "lorica/lora/adapter_tiers.h"
 #include "lorica/lora/cache.h"
 #include "lorica/lora/registry.h"
 #include "lorica/model/model.h"
@@ -29,9 +30,13 @@ class Engine {
                                                 MachineContext* context);
   ~Engine();
 
-  // Publishes `adapter` under `name` after making it hot. Any thread but the engine's; the Result
-  // says why not. Requests in flight are untouched.
+  // Makes `adapter` the current version of `name`; requests in flight end on theirs. It is made hot
+  // at once if that evicts nothing. Without a source it can be fetched from nowhere and stays in
+  // memory. Any thread but the engine's. OUT_OF_RANGE with both figures if the arena could never
+  // hold it.
   Status PublishAdapter(const std::string& name, std::shared_ptr<const lora::Adapter> adapter);
+  Status PublishAdapter(const std::string& name, const lora::AdapterSource& source,
+                        std::shared_ptr<const lora::Adapter> adapter);
 
   // Checks the request, pins its adapter's version and queues it. Never waits for a step.
   // INVALID_ARGUMENT, OUT_OF_RANGE (longer than the context or than all K/V pages), NOT_FOUND
@@ -52,6 +57,7 @@ class Engine {
 
   lora::Registry& registry();
   const lora::AdapterCache& adapters() const;
+  lora::AdapterTiers& tiers();
   const EngineOptions& options() const;  // with every default resolved
   const Metrics& metrics() const;        // any thread reads it
   // Every owner agrees with every other; between steps.

@@ -20,6 +20,19 @@ std::vector<int32_t> EosIds(const model::Model& model, const formats::Tokenizer*
   return ids;
 }
 
+lora::AdapterTiers::Options TierOptions(const EngineOptions& options, const model::Model& model,
+                                        MachineContext* context, lora::AdapterCache* cache,
+                                        Inbox* inbox) {
+  lora::AdapterTiers::Options tiers;
+  tiers.cache = cache;
+  tiers.base = &model;
+  tiers.load.ledger = &context->ledger;
+  tiers.cold_bytes = options.cold_bytes;
+  tiers.quantum = options.adapter_quantum;
+  tiers.changed = [inbox] { inbox->Wake(); };
+  return tiers;
+}
+
 uint64_t RandomSeed() {
   std::random_device device;
   return uint64_t{device()} << 32 | device();
@@ -46,27 +59,88 @@ Engine::Impl::Impl(const model::Model* base_model, std::shared_ptr<const formats
       context(machine),
       eos_ids(EosIds(*base_model, tokenizer.get())),
       cache(std::move(adapters)),
+      tiers(TierOptions(resolved, *base_model, machine, cache.get(), &inbox)),
       next_seed(RandomSeed()),
       pages(std::move(kv_pages)),
       transformer(std::move(body)),
       allocator(pages.pages()),
-      scheduler({resolved.max_num_seqs, resolved.max_num_batched_tokens}, &allocator,
-                [this](const Sequence& sequence) -> std::optional<lora::SlotId> {
-                  if (sequence.adapter.is_base()) return lora::kBaseModel;
-                  return cache->FindSlot(sequence.adapter.version().digest());
-                }),
+      scheduler(
+          {resolved.max_num_seqs, resolved.max_num_batched_tokens}, &allocator,
+          [this](Sequence& sequence) { return FindSlot(sequence); },
+          [this](Sequence& sequence) { ReleaseSlot(sequence); }),
       reader(base_model->config().vocab, machine) {
   limits.vocab = model->config().vocab;
   limits.max_model_len = options.max_model_len;
   limits.kv_pages = pages.pages();
   limits.has_tokenizer = tokenizer != nullptr;
   values.kv_pages = pages.pages();
+  loader = std::make_unique<lora::FetchThread>(&tiers);
+}
+
+Engine::Impl::~Impl() {
+  loader.reset();
+  for (auto& [id, sequence] : sequences) LeaveAdapter(sequence.get());
+  // What has not arrived yet holds adapters too, and the tiers outlive no holder.
+  inbox.Take();
+}
+
+std::optional<lora::SlotId> Engine::Impl::FindSlot(Sequence& sequence) {
+  if (sequence.adapter.is_base()) return lora::kBaseModel;
+  const std::optional<lora::SlotId> slot =
+      tiers.Acquire(sequence.adapter.version().adapter(), sequence.adapter_weight);
+  if (slot.has_value()) sequence.adapter_use = AdapterUse::kHolds;
+  return slot;
+}
+
+void Engine::Impl::ReleaseSlot(Sequence& sequence) {
+  if (sequence.adapter_use != AdapterUse::kHolds) return;
+  tiers.StepBack(sequence.adapter.version().adapter(), sequence.adapter_weight);
+  sequence.adapter_use = AdapterUse::kWaits;
+}
+
+void Engine::Impl::LeaveAdapter(Sequence* sequence) {
+  switch (std::exchange(sequence->adapter_use, AdapterUse::kNone)) {
+    case AdapterUse::kNone:
+      return;
+    case AdapterUse::kWaits:
+      return tiers.LeaveWaiting(sequence->adapter.version().adapter());
+    case AdapterUse::kHolds:
+      return tiers.LeaveRunning(sequence->adapter.version().adapter(), sequence->adapter_weight);
+  }
+}
+
+void Engine::Impl::TendAdapters() {
+  tiers.CompactIfAsked();
+  if (const lora::TieredAdapter* leaving = tiers.ChooseLeaving()) scheduler.PreemptAll(leaving);
+  const uint64_t failures = tiers.failures();
+  if (failures == seen_failures) return;
+  seen_failures = failures;
+  std::vector<std::pair<Sequence*, Status>> failed;
+  for (const auto& [id, sequence] : sequences) {
+    if (sequence->adapter_use != AdapterUse::kWaits) continue;
+    const lora::Version& version = sequence->adapter.version();
+    const Status reason = tiers.Failure(version.adapter());
+    if (reason.ok()) continue;
+    failed.emplace_back(sequence.get(), reason.WithContext("adapter '" + version.name() + "'"));
+  }
+  for (auto& [sequence, reason] : failed) {
+    Event event;
+    event.id = sequence->id;
+    event.finish = FinishReason::kError;
+    event.status = std::move(reason);
+    Send(sequence, std::move(event));
+  }
 }
 
 void Engine::Impl::TakeMail() {
   Inbox::Mail mail = inbox.Take();
   values.submitted += static_cast<int64_t>(mail.arrivals.size());
   for (std::unique_ptr<Sequence>& arrival : mail.arrivals) {
+    if (!arrival->adapter.is_base()) {
+      // Fetched from now on, though its turn may be far off.
+      tiers.Arrive(arrival->adapter.version().adapter());
+      arrival->adapter_use = AdapterUse::kWaits;
+    }
     scheduler.Add(arrival.get());
     sequences.emplace(arrival->id.value, std::move(arrival));
   }
@@ -97,7 +171,7 @@ void Engine::Impl::Answer(std::span<const ScheduledRows> scheduled,
     Sequence* sequence = entry.sequence;
     Event event;
     event.id = sequence->id;
-    sequence->computed += entry.rows;
+    scheduler.Advance(sequence, entry.rows);
     for (; next < rows.size() && step.uses[next].sequence == sequence; ++next) {
       if (event.finish != FinishReason::kError) AcceptRow(step.uses[next], rows[next], &event);
     }
@@ -153,6 +227,7 @@ void Engine::Impl::Send(Sequence* sequence, Event event) {
   // back.
   const EventSink sink = std::move(sequence->sink);
   scheduler.Remove(sequence);
+  LeaveAdapter(sequence);
   sequences.erase(event.id.value);
   if (sink) sink(std::move(event));
 }
@@ -178,7 +253,10 @@ void Engine::Impl::CountStep(std::span<const ScheduledRows> scheduled) {
   ++values.steps;
   for (const ScheduledRows& entry : scheduled) {
     values.rows += entry.rows;
-    if (entry.sequence->slot != lora::kBaseModel) values.adapter_rows += entry.rows;
+    if (entry.sequence->slot == lora::kBaseModel) continue;
+    values.adapter_rows += entry.rows;
+    entry.sequence->adapter.version().adapter()->rows.fetch_add(entry.rows,
+                                                                std::memory_order_relaxed);
   }
   const int64_t segments = transformer->segments();
   values.segments += segments;
@@ -191,6 +269,8 @@ void Engine::Impl::PublishMetrics() {
   values.lora_ns =
       trace.counter(Zone::kLoraShrink).nanoseconds + trace.counter(Zone::kLoraExpand).nanoseconds;
   values.preemptions = scheduler.preemptions();
+  values.reused_tokens = scheduler.reused_tokens();
+  values.kv_pages_cached = allocator.cached_pages();
   values.running = scheduler.running();
   values.waiting = scheduler.waiting();
   values.kv_pages_used = allocator.used_pages();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 
 #include "lorica/engine/kv_allocator.h"
 
@@ -29,6 +30,9 @@ Result<EngineOptions> ResolveOptions(EngineOptions options, const model::Model& 
   LORICA_RETURN_IF_ERROR(CheckRange("--max-loras", options.max_adapters, 1, 1 << 20));
   LORICA_RETURN_IF_ERROR(CheckRange("--kv-bytes", options.kv_bytes, 0, int64_t{1} << 46));
   LORICA_RETURN_IF_ERROR(CheckRange("--adapter-bytes", options.adapter_bytes, 1, int64_t{1} << 46));
+  LORICA_RETURN_IF_ERROR(CheckRange("--cold-bytes", options.cold_bytes, 0, int64_t{1} << 46));
+  LORICA_RETURN_IF_ERROR(
+      CheckRange("--adapter-quantum", options.adapter_quantum, 1, int64_t{1} << 30));
   if (options.kv_dtype != DType::kF32 && options.kv_dtype != DType::kBF16 &&
       options.kv_dtype != DType::kF16) {
     return InvalidArgument("--kv-cache-dtype is " + std::string(DTypeName(options.kv_dtype)) +
@@ -63,6 +67,7 @@ lora::AdapterCache::Options CacheOptionsOf(const EngineOptions& options, const m
   result.slots = options.max_adapters;
   result.packer = &packer;
   result.ledger = &context->ledger;
+  result.between_pieces = [] { std::this_thread::yield(); };
   for (int32_t layer = 0; layer < model.config().layers; ++layer) {
     for (int p = 0; p < lora::kProjections; ++p) {
       const lora::SiteShape shape =

@@ -1,5 +1,7 @@
 #include "lorica/engine/kv_allocator.h"
 
+#include <cstring>
+#include <iterator>
 #include <string>
 
 #include "lorica/kernels/params.h"
@@ -14,7 +16,13 @@ KvAllocator::KvAllocator(int32_t pages) : entries_(static_cast<size_t>(pages)) {
 }
 
 std::optional<int32_t> KvAllocator::Allocate(const KvIdentity& identity) {
-  if (free_.empty()) return std::nullopt;
+  if (free_.empty()) {
+    if (cached_.empty()) return std::nullopt;
+    const int32_t oldest = cached_.front();
+    cached_.pop_front();
+    DropKey(oldest);
+    free_.push_back(oldest);
+  }
   const int32_t page = free_.back();
   free_.pop_back();
   Entry& entry = entries_[static_cast<size_t>(page)];
@@ -33,7 +41,44 @@ void KvAllocator::AddReference(int32_t page) {
 void KvAllocator::Release(int32_t page) {
   Entry& entry = entries_[static_cast<size_t>(page)];
   LORICA_CHECK(entry.references > 0);
-  if (--entry.references == 0) free_.push_back(page);
+  if (--entry.references > 0) return;
+  if (!entry.key.has_value()) {
+    free_.push_back(page);
+    return;
+  }
+  cached_.push_back(page);
+  entry.place = std::prev(cached_.end());
+}
+
+size_t KvAllocator::KeyHash::operator()(const PageKey& key) const {
+  size_t hash = 0;
+  std::memcpy(&hash, key.data(), sizeof(hash));  // a part of a SHA-256
+  return hash;
+}
+
+void KvAllocator::SetKey(int32_t page, const PageKey& key) {
+  Entry& entry = entries_[static_cast<size_t>(page)];
+  LORICA_CHECK(entry.references > 0);
+  if (entry.key.has_value()) return;
+  if (by_key_.try_emplace(key, page).second) entry.key = key;
+}
+
+void KvAllocator::DropKey(int32_t page) {
+  Entry& entry = entries_[static_cast<size_t>(page)];
+  by_key_.erase(*entry.key);
+  entry.key.reset();
+}
+
+std::optional<int32_t> KvAllocator::Find(const PageKey& key) const {
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return std::nullopt;
+  return found->second;
+}
+
+void KvAllocator::Reuse(int32_t page) {
+  Entry& entry = entries_[static_cast<size_t>(page)];
+  LORICA_CHECK(entry.key.has_value());
+  if (entry.references++ == 0) cached_.erase(entry.place);
 }
 
 const KvIdentity& KvAllocator::identity(int32_t page) const {
@@ -49,6 +94,19 @@ Status KvAllocator::CheckIntegrity() const {
     if (page < 0 || page >= pages()) return Internal(name + " is in the free list and not a page");
     if (is_free[static_cast<size_t>(page)]) return Internal(name + " is in the free list twice");
     is_free[static_cast<size_t>(page)] = true;
+  }
+  for (int32_t page : cached_) {
+    const Entry& entry = entries_[static_cast<size_t>(page)];
+    if (is_free[static_cast<size_t>(page)] || !entry.key.has_value()) {
+      return Internal("K/V page " + std::to_string(page) + " is kept for reuse and " +
+                      (entry.key.has_value() ? "free as well" : "has no key"));
+    }
+    is_free[static_cast<size_t>(page)] = true;
+  }
+  for (const auto& [key, page] : by_key_) {
+    if (entries_[static_cast<size_t>(page)].key != key) {
+      return Internal("K/V page " + std::to_string(page) + " is found by a key not its own");
+    }
   }
   for (int32_t page = 0; page < pages(); ++page) {
     const int32_t held = references(page);

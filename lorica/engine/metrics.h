@@ -23,6 +23,7 @@ struct MetricValues {
   int64_t segments = 0;      // summed over steps
   int64_t max_segments = 0;  // in one step
   int64_t preemptions = 0;
+  int64_t reused_tokens = 0;  // found in K/V pages of an equal prefix
   // Time in nanoseconds, by the trace of thread 0.
   int64_t step_ns = 0;
   int64_t lora_ns = 0;  // in LoRA kernels of their own, the expand in an epilogue not among them
@@ -33,6 +34,7 @@ struct MetricValues {
   int64_t waiting = 0;
   int64_t kv_pages = 0;
   int64_t kv_pages_used = 0;
+  int64_t kv_pages_cached = 0;  // free, and kept for reuse
 
   // Segments a step, and the part of a step's time that LoRA kernels took; 0 before any step.
   double MeanSegments() const;

@@ -45,6 +45,7 @@ struct SamplingParams {
 struct Request {
   std::vector<int32_t> prompt;  // at least one token
   std::string adapter;          // empty: the base model
+  double adapter_weight = 1.0;  // multiplies the adapter's scale
   SamplingParams sampling;
 };
 

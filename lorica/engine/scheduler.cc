@@ -9,8 +9,12 @@
 
 namespace lorica::engine {
 
-Scheduler::Scheduler(const Options& options, KvAllocator* pages, FindSlot find_slot)
-    : options_(options), pages_(pages), find_slot_(std::move(find_slot)) {
+Scheduler::Scheduler(const Options& options, KvAllocator* pages, FindSlot find_slot,
+                     ReleaseSlot release_slot)
+    : options_(options),
+      pages_(pages),
+      find_slot_(std::move(find_slot)),
+      release_slot_(std::move(release_slot)) {
   LORICA_CHECK(options_.max_num_seqs >= 1 && options_.max_num_batched_tokens >= 1);
 }
 
@@ -54,12 +58,59 @@ void Scheduler::Admit() {
     }
     sequence->state = SequenceState::kWaiting;
     // A spare page for each that runs: else the newcomer would be preempted before its first token.
-    if (PagesFor(sequence->size()) + running() > pages_->free_pages()) return;
+    const std::vector<int32_t> shared = FindPages(*sequence);
+    const auto held = std::count_if(shared.begin(), shared.end(),
+                                    [&](int32_t page) { return pages_->references(page) > 0; });
+    if (PagesFor(sequence->size()) - held + running() > pages_->free_pages()) {
+      if (release_slot_) release_slot_(*sequence);
+      return;
+    }
+    for (int32_t page : shared) pages_->Reuse(page);
+    sequence->pages = shared;
+    sequence->computed = static_cast<int32_t>(shared.size()) * kernels::kPageTokens;
+    reused_tokens_ += sequence->computed;
     LORICA_CHECK(TakePages(sequence, sequence->size()));
     sequence->slot = *slot;
     sequence->state = SequenceState::kRunning;
     waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
     InsertByArrival(sequence, &running_);
+  }
+}
+
+std::vector<int32_t> Scheduler::FindPages(const Sequence& sequence) const {
+  std::vector<int32_t> found;
+  // Log-probabilities of a prompt come with its rows, so each row has to be computed.
+  if (!sequence.page_keys.has_value() || sequence.wants_prompt_logprobs()) return found;
+  const std::vector<PageKey>& keys = sequence.page_keys->keys();
+  // The last token is computed in any case: its row gives the logits.
+  const auto most = static_cast<size_t>((sequence.size() - 1) / kernels::kPageTokens);
+  for (size_t i = 0; i < std::min(keys.size(), most); ++i) {
+    const std::optional<int32_t> page = pages_->Find(keys[i]);
+    if (!page.has_value()) break;
+    found.push_back(*page);
+  }
+  return found;
+}
+
+void Scheduler::Advance(Sequence* sequence, int32_t rows) {
+  const auto before = static_cast<size_t>(sequence->computed / kernels::kPageTokens);
+  sequence->computed += rows;
+  if (!sequence->page_keys.has_value()) return;
+  const auto full = static_cast<size_t>(sequence->computed / kernels::kPageTokens);
+  if (full == before) return;
+  sequence->page_keys->Extend(sequence->tokens);
+  for (size_t i = before; i < full; ++i) {
+    pages_->SetKey(sequence->pages[i], sequence->page_keys->keys()[i]);
+  }
+}
+
+void Scheduler::PreemptAll(const lora::TieredAdapter* adapter) {
+  for (size_t i = running_.size(); i > 0; --i) {
+    Sequence* sequence = running_[i - 1];
+    if (sequence->adapter.is_base() || sequence->adapter.version().adapter().get() != adapter) {
+      continue;
+    }
+    Preempt(sequence);
   }
 }
 
@@ -127,13 +178,15 @@ bool Scheduler::TakePages(Sequence* sequence, int32_t tokens) {
 }
 
 void Scheduler::GivePagesBack(Sequence* sequence) {
-  for (int32_t page : sequence->pages) pages_->Release(page);
+  // The last first: a prefix is worth more than what comes after it.
+  for (size_t i = sequence->pages.size(); i > 0; --i) pages_->Release(sequence->pages[i - 1]);
   sequence->pages.clear();
   sequence->computed = 0;
 }
 
 void Scheduler::Preempt(Sequence* sequence) {
   GivePagesBack(sequence);
+  if (release_slot_) release_slot_(*sequence);
   std::erase(running_, sequence);
   sequence->state = SequenceState::kWaiting;
   ++sequence->preemptions;

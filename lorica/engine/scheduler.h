@@ -8,6 +8,7 @@
 //  2. Decodes (one row left) go first, in turn, but leave a quarter of the budget (at least one
 //     row; every second step when it is one) to prefills, which take it by arrival. What either
 //     side leaves the other takes.
+//     Its leading pages that are in memory already, by content, are shared instead of computed.
 //  3. Pages grow by arrival. When none is free, the youngest that runs gives its pages back and
 //     waits again, at its place by arrival.
 // So the oldest always proceeds (Submit refuses what could not fit alone), and no one starves:
@@ -40,11 +41,14 @@ class Scheduler {
     int32_t max_num_seqs = 1;            // that run at once
     int32_t max_num_batched_tokens = 1;  // rows a step
   };
-  // The slot of a sequence's adapter, or nothing while it is not hot.
-  using FindSlot = std::function<std::optional<lora::SlotId>(const Sequence&)>;
+  // A slot of a sequence's adapter, held from then on, or nothing while it is not hot.
+  using FindSlot = std::function<std::optional<lora::SlotId>(Sequence&)>;
+  // A sequence that held one waits again.
+  using ReleaseSlot = std::function<void(Sequence&)>;
 
-  // `pages` must outlive it.
-  Scheduler(const Options& options, KvAllocator* pages, FindSlot find_slot);
+  // `pages` must outlive it. `release_slot` may be empty.
+  Scheduler(const Options& options, KvAllocator* pages, FindSlot find_slot,
+            ReleaseSlot release_slot = nullptr);
 
   // A new sequence, kWaiting.
   void Add(Sequence* sequence);
@@ -54,10 +58,16 @@ class Scheduler {
   // The next step's rows, ordered by (slot, arrival): each has pages for them. The caller computes
   // them all and raises Sequence::computed. Valid until the next call. Empty: nothing can run.
   std::span<const ScheduledRows> Schedule();
+  // `rows` more positions of a scheduled sequence are computed.
+  void Advance(Sequence* sequence, int32_t rows);
+  // All sequences of this adapter that run give their places back and wait, by arrival.
+  void PreemptAll(const lora::TieredAdapter* adapter);
 
   int32_t running() const { return static_cast<int32_t>(running_.size()); }
   int32_t waiting() const { return static_cast<int32_t>(waiting_.size()); }
   int64_t preemptions() const { return preemptions_; }
+  // Positions that were found in pages computed before.
+  int64_t reused_tokens() const { return reused_tokens_; }
 
   // States, lists, pages and identities agree; between steps.
   Status CheckIntegrity() const;
@@ -68,6 +78,8 @@ class Scheduler {
   // Pages for all scheduled rows; drops the preempted from the step.
   void GrowPages();
   bool TakePages(Sequence* sequence, int32_t tokens);
+  // Pages that hold leading tokens of the sequence already, but never its last.
+  std::vector<int32_t> FindPages(const Sequence& sequence) const;
   void GivePagesBack(Sequence* sequence);
   void Preempt(Sequence* sequence);
   static void InsertByArrival(Sequence* sequence, std::vector<Sequence*>* list);
@@ -76,6 +88,7 @@ class Scheduler {
   Options options_;
   KvAllocator* pages_;
   FindSlot find_slot_;
+  ReleaseSlot release_slot_;
   std::vector<Sequence*> waiting_;  // kWaiting and kAwaitingAdapter, by arrival
   std::vector<Sequence*> running_;  // kRunning, by arrival
   std::vector<ScheduledRows> scheduled_;
@@ -83,6 +96,7 @@ class Scheduler {
   uint64_t step_ = 0;
   uint64_t turn_ = 0;  // of decodes
   int64_t preemptions_ = 0;
+  int64_t reused_tokens_ = 0;
 };
 
 }  // namespace lorica::engine

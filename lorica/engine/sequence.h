@@ -17,10 +17,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "lorica/engine/kv_identity.h"
+#include "lorica/engine/page_keys.h"
 #include "lorica/engine/request.h"
 #include "lorica/engine/stop_checker.h"
 #include "lorica/engine/token_counts.h"
@@ -31,6 +33,10 @@ namespace lorica::engine {
 
 enum class SequenceState : uint8_t { kWaiting, kAwaitingAdapter, kRunning, kFinished };
 std::string_view SequenceStateName(SequenceState state);
+
+// What the adapter's tiers know of a sequence: nothing (the base model, or not arrived yet), that
+// it waits for a slot, or that it holds one.
+enum class AdapterUse : uint8_t { kNone, kWaits, kHolds };
 
 struct Sequence {
   Sequence(Request request, StopChecker checker);
@@ -43,6 +49,7 @@ struct Sequence {
   uint64_t seed = 0;
   int32_t prompt_size = 0;
   lora::AdapterRef adapter;
+  double adapter_weight = 1.0;
   KvIdentity identity;
   EventSink sink;
   std::chrono::steady_clock::time_point submitted;
@@ -53,6 +60,10 @@ struct Sequence {
   std::vector<int32_t> pages;            // by position / 16; empty unless kRunning
   uint64_t last_turn = 0;                // as a decode: whose is longest ago is next
   int32_t preemptions = 0;
+  // Of its leading full pages; empty when it takes no part in reuse.
+  std::optional<PageKeys> page_keys;
+
+  AdapterUse adapter_use = AdapterUse::kNone;  // the engine's
 
   // Progress.
   std::vector<int32_t> tokens;  // prompt, then generated

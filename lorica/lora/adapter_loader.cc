@@ -47,7 +47,7 @@ void WriteFactor(const TensorView& view, DType kept, std::byte* destination) {
 }
 
 Result<Adapter::Content> Build(const AdapterFiles& files, const AdapterFit& fit,
-                               MemoryLedger* ledger) {
+                               const LoadOptions& options) {
   int64_t bytes = 0;
   for (const FittedModule& fitted : fit.modules) {
     bytes += AlignedBytes(fitted.module->a, fitted.module->a_narrowest);
@@ -55,8 +55,8 @@ Result<Adapter::Content> Build(const AdapterFiles& files, const AdapterFit& fit,
   }
   Adapter::Content content;
   LORICA_ASSIGN_OR_RETURN(content.storage,
-                          Buffer::Allocate(bytes, MemoryTag::kAdapterCold, ledger));
-  content.digest = files.Digest();
+                          Buffer::Allocate(bytes, MemoryTag::kAdapterCold, options.ledger));
+  content.digest = options.known_digest.empty() ? files.Digest() : options.known_digest;
   std::byte* at = content.storage.data();
   const auto place = [&at](const TensorView& view, DType kept) {
     WriteFactor(view, kept, at);
@@ -94,7 +94,7 @@ Result<std::shared_ptr<const Adapter>> LoadAdapter(const std::string& path, cons
   }
   const AdapterFit fit = FitAdapter(files, &base, options.max_rank);
   LORICA_RETURN_IF_ERROR(formats::FirstReason(AllReasons(files, fit)).WithContext(path));
-  Result<Adapter::Content> content = Build(files, fit, options.ledger);
+  Result<Adapter::Content> content = Build(files, fit, options);
   if (!content.ok()) return content.status().WithContext(path);
   return std::shared_ptr<const Adapter>(std::make_shared<Adapter>(*std::move(content)));
 }

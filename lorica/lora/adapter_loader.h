@@ -20,6 +20,9 @@ struct LoadOptions {
   int32_t max_rank = std::numeric_limits<int32_t>::max();
   int64_t max_file_bytes = int64_t{8} << 30;  // of each file
   MemoryLedger* ledger = nullptr;             // may be null; outlives the adapter
+  // The digest of these files, where their FileIdentity says that they have not changed since it
+  // was taken: it is not computed again. Empty: unknown.
+  std::string known_digest = {};
 };
 
 // Reads `path`, checks it against `base` and keeps each factor in the narrowest of bf16, f16 and

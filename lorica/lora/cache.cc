@@ -45,12 +45,37 @@ int64_t AdapterCache::TileBytes(const Adapter& adapter) const {
   return bytes;
 }
 
+bool AdapterCache::FitsEmpty(const Adapter& adapter) const {
+  const int64_t needed = std::max(TileBytes(adapter), pool_->ArenaBytesFor(RequestsFor(adapter)));
+  return needed <= pool_->arena_bytes();
+}
+
+Status AdapterCache::CheckFits(const Adapter& adapter) const {
+  std::lock_guard lock(mutex_);
+  return FitsEmpty(adapter) ? OkStatus() : NoRoom(adapter, OkStatus());
+}
+
+bool AdapterCache::FitsCompacted(const Adapter& adapter) const {
+  std::lock_guard lock(mutex_);
+  const std::vector<TileRequest> requests = RequestsFor(adapter);
+  std::set<int64_t> sizes;
+  for (const TileRequest& request : requests) sizes.insert(request.tile_bytes);
+  // Pool::ArenaBytesFor says how much more is free where a compacted pool surely has room.
+  return !free_slots_.empty() &&
+         pool_->free_bytes() > pool_->ArenaBytesFor(requests) +
+                                   static_cast<int64_t>(sizes.size()) * pool_->chunk_bytes();
+}
+
+int64_t AdapterCache::used_bytes() const {
+  std::lock_guard lock(mutex_);
+  return pool_->used_bytes();
+}
+
 Status AdapterCache::NoRoom(const Adapter& adapter, const Status& reason) const {
   const std::string needs = "adapter " + ShortDigest(adapter) + " needs " +
                             std::to_string(TileBytes(adapter)) + " bytes in tiles, the arena of " +
                             std::to_string(pool_->arena_bytes()) + " bytes ";
-  const int64_t needed = std::max(TileBytes(adapter), pool_->ArenaBytesFor(RequestsFor(adapter)));
-  if (needed > pool_->arena_bytes()) {
+  if (!FitsEmpty(adapter)) {
     return OutOfRange(needs + "does not hold it even when empty");
   }
   return ResourceExhausted(needs + "has " + std::to_string(pool_->free_bytes()) +
@@ -76,6 +101,21 @@ std::vector<WeightTable::SiteTiles> AdapterCache::NameTiles(
   return sites;
 }
 
+void AdapterCache::Pack(const Adapter& adapter, const std::vector<std::byte*>& addresses) const {
+  using Clock = std::chrono::steady_clock;
+  size_t next = 0;
+  const int32_t ranks = options_.packer->rank_quantum();
+  Clock::time_point piece_began = Clock::now();
+  for (const SiteFactors& factors : adapter.sites()) {
+    for (int32_t rank = 0; rank < factors.rank; rank += ranks) {
+      options_.packer->PackTile(factors, rank, addresses[next++]);
+      if (!options_.between_pieces || Clock::now() - piece_began < kPackingPiece) continue;
+      options_.between_pieces();
+      piece_began = Clock::now();
+    }
+  }
+}
+
 Result<SlotId> AdapterCache::MakeResident(const Adapter& adapter) {
   std::unique_lock lock(mutex_);
   const auto found = hot_.find(adapter.digest());
@@ -86,6 +126,7 @@ Result<SlotId> AdapterCache::MakeResident(const Adapter& adapter) {
     packed_.wait(lock, [&] { return hot.ready; });
     return hot.slot;
   }
+  if (!FitsEmpty(adapter)) return NoRoom(adapter, OkStatus());
   if (free_slots_.empty()) {
     return ResourceExhausted("adapter " + ShortDigest(adapter) + " needs a slot, all " +
                              std::to_string(options_.slots) + " are taken");
@@ -97,7 +138,10 @@ Result<SlotId> AdapterCache::MakeResident(const Adapter& adapter) {
   const SlotId slot = free_slots_.back();
   free_slots_.pop_back();
   Hot& hot = hot_[adapter.digest()];
-  hot = {slot, owner, 1, false};
+  hot = {slot, owner, 1, false, {}, {}};
+  for (const SiteFactors& factors : adapter.sites()) {
+    hot.scales.emplace_back(factors.site, factors.scale);
+  }
   const std::vector<WeightTable::SiteTiles> sites = NameTiles(adapter, handles.value());
   std::vector<std::byte*> addresses;
   addresses.reserve(handles->size());
@@ -105,13 +149,7 @@ Result<SlotId> AdapterCache::MakeResident(const Adapter& adapter) {
   ++packing_;
   lock.unlock();
 
-  size_t next = 0;
-  const int32_t ranks = options_.packer->rank_quantum();
-  for (const SiteFactors& factors : adapter.sites()) {
-    for (int32_t rank = 0; rank < factors.rank; rank += ranks) {
-      options_.packer->PackTile(factors, rank, addresses[next++]);
-    }
-  }
+  Pack(adapter, addresses);
 
   lock.lock();
   --packing_;
@@ -126,11 +164,42 @@ void AdapterCache::Evict(const std::string& digest) {
   const auto found = hot_.find(digest);
   LORICA_CHECK(found != hot_.end() && found->second.users > 0);
   if (--found->second.users > 0) return;
-  LORICA_CHECK(found->second.ready);
+  LORICA_CHECK(found->second.ready && found->second.weighted.empty());
   table_.Clear(found->second.slot);
   pool_->Free(found->second.owner);
   free_slots_.push_back(found->second.slot);
   hot_.erase(found);
+}
+
+Result<SlotId> AdapterCache::AddWeighted(const std::string& digest, double weight) {
+  std::lock_guard lock(mutex_);
+  const auto found = hot_.find(digest);
+  LORICA_CHECK(found != hot_.end() && found->second.ready);
+  if (free_slots_.empty()) {
+    return ResourceExhausted("adapter " + digest.substr(0, 12) +
+                             " with a weight needs a slot, all " + std::to_string(options_.slots) +
+                             " are taken");
+  }
+  std::vector<WeightTable::SiteTiles> sites;
+  for (const auto& [site, scale] : found->second.scales) {
+    const std::span<const TileRef> tiles = table_.Entry(found->second.slot, site).tiles;
+    sites.push_back({site, {tiles.begin(), tiles.end()}});
+    // From the exact scale, so that it is rounded once.
+    for (TileRef& tile : sites.back().tiles) tile.scale = static_cast<float>(scale * weight);
+  }
+  const SlotId slot = free_slots_.back();
+  free_slots_.pop_back();
+  found->second.weighted.push_back(slot);
+  table_.Install(slot, sites);
+  return slot;
+}
+
+void AdapterCache::RemoveWeighted(const std::string& digest, SlotId slot) {
+  std::lock_guard lock(mutex_);
+  const auto found = hot_.find(digest);
+  LORICA_CHECK(found != hot_.end() && std::erase(found->second.weighted, slot) == 1);
+  table_.Clear(slot);
+  free_slots_.push_back(slot);
 }
 
 std::optional<SlotId> AdapterCache::FindSlot(const std::string& digest) const {
@@ -158,6 +227,9 @@ Status AdapterCache::CheckIntegrity() const {
     if (!slots.insert(hot.slot).second) {
       return Internal(name + " has slot " + std::to_string(hot.slot.index) +
                       ", which is free or another's");
+    }
+    for (SlotId slot : hot.weighted) {
+      if (!slots.insert(slot).second) return Internal(name + " has a weighted slot of another");
     }
     if (!hot.ready) continue;
     int64_t tiles = 0;

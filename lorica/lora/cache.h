@@ -1,5 +1,5 @@
-// AdapterCache: which versions are hot, in which slot. Owns pool and weight table. For now every
-// version is made hot at start and stays; tiers and eviction come with live adapters.
+// AdapterCache: which adapters are hot, in which slot. Owns pool and weight table. Who comes in and
+// who goes is AdapterTiers' to say.
 //
 // Thread rule: any thread may call anything but table(), pool(), Compact and CheckIntegrity, which
 // are the engine thread's (or a test's), between steps. MakeResident packs on the calling (loader)
@@ -7,8 +7,10 @@
 // see the new slot.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -33,7 +35,12 @@ class AdapterCache {
     int64_t largest_tile_bytes = 0;
     const TilePacker* packer = nullptr;  // the backend's; must outlive the cache
     MemoryLedger* ledger = nullptr;
+    // Called on the packing thread after each kPackingPiece of packing, without the lock; may be
+    // empty.
+    std::function<void()> between_pieces;
   };
+  static constexpr std::chrono::microseconds kPackingPiece{1000};
+
   static Result<std::unique_ptr<AdapterCache>> Create(const Options& options);
 
   // Packs the adapter into tiles and gives it a slot. An adapter of equal digest that is hot
@@ -44,8 +51,19 @@ class AdapterCache {
   // Undoes one MakeResident; the last one returns the tiles and the slot. No step may be using it.
   void Evict(const std::string& digest);
   std::optional<SlotId> FindSlot(const std::string& digest) const;
+  // A further slot over the tiles of a hot adapter, with each scale times `weight`: what a request
+  // that weights its adapter runs under. Packs nothing. RESOURCE_EXHAUSTED without a free slot.
+  Result<SlotId> AddWeighted(const std::string& digest, double weight);
+  // Gives a slot of AddWeighted back; before the Evict of its adapter.
+  void RemoveWeighted(const std::string& digest, SlotId slot);
+
   // Bytes in tiles that `adapter` needs.
   int64_t TileBytes(const Adapter& adapter) const;
+  // OUT_OF_RANGE with both figures for an adapter that the empty arena does not hold.
+  Status CheckFits(const Adapter& adapter) const;
+  // Whether a Compact would let `adapter` in though there is no room for it now.
+  bool FitsCompacted(const Adapter& adapter) const;
+  int64_t used_bytes() const;
 
   // Between steps only. Moves nothing and returns false while an adapter is being packed.
   bool Compact();
@@ -58,8 +76,10 @@ class AdapterCache {
   struct Hot {
     SlotId slot;
     OwnerId owner;
-    int32_t users = 0;   // MakeResident less Evict
-    bool ready = false;  // false while its tiles are being packed
+    int32_t users = 0;                              // MakeResident less Evict
+    bool ready = false;                             // false while its tiles are being packed
+    std::vector<std::pair<SiteId, double>> scales;  // of its sites, exact
+    std::vector<SlotId> weighted;
   };
 
   AdapterCache(const Options& options, std::unique_ptr<Pool> pool);
@@ -67,6 +87,8 @@ class AdapterCache {
   std::vector<TileRequest> RequestsFor(const Adapter& adapter) const;
   // Why `adapter` cannot come in, with both figures; the pool's own answer is `reason`.
   Status NoRoom(const Adapter& adapter, const Status& reason) const;
+  bool FitsEmpty(const Adapter& adapter) const;
+  void Pack(const Adapter& adapter, const std::vector<std::byte*>& addresses) const;
   std::vector<WeightTable::SiteTiles> NameTiles(const Adapter& adapter,
                                                 const std::vector<TileHandle>& handles);
 

@@ -22,8 +22,7 @@ AdapterRef& AdapterRef::operator=(AdapterRef&& other) noexcept {
   return *this;
 }
 
-std::shared_ptr<Version> Registry::Publish(const std::string& name,
-                                           std::shared_ptr<const Adapter> adapter) {
+std::shared_ptr<Version> Registry::Publish(const std::string& name, AdapterHold adapter) {
   LORICA_CHECK(adapter != nullptr);
   // The replaced version may be the last holder of its adapter: it goes after the lock.
   std::shared_ptr<Version> replaced;
@@ -80,6 +79,11 @@ std::vector<std::shared_ptr<const Version>> Registry::List() const {
   versions.reserve(current_.size());
   for (const auto& [name, version] : current_) versions.push_back(version);
   return versions;
+}
+
+std::vector<std::pair<std::string, Status>> Registry::Refused() const {
+  std::lock_guard lock(mutex_);
+  return {refused_.begin(), refused_.end()};
 }
 
 Status Registry::CheckIntegrity() const {

@@ -10,35 +10,35 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lorica/base/status.h"
-#include "lorica/lora/adapter.h"
-#include "lorica/lora/token_map.h"
+#include "lorica/lora/tiered_adapter.h"
 
 namespace lorica::lora {
 
 // An adapter published under a name. Immutable but for the count of its users.
 class Version {
  public:
-  Version(std::string name, uint64_t number, std::shared_ptr<const Adapter> adapter)
+  Version(std::string name, uint64_t number, AdapterHold adapter)
       : name_(std::move(name)), number_(number), adapter_(std::move(adapter)) {}
 
   const std::string& name() const { return name_; }
   uint64_t number() const { return number_; }  // ascending over all publishes
-  const std::shared_ptr<const Adapter>& adapter() const { return adapter_; }
-  const std::string& digest() const { return adapter_->digest(); }
+  const AdapterHold& adapter() const { return adapter_; }
+  const std::string& digest() const { return adapter_->digest; }
   int32_t users() const { return users_.load(std::memory_order_acquire); }
 
  private:
   friend class AdapterRef;
   std::string name_;
   uint64_t number_;
-  std::shared_ptr<const Adapter> adapter_;
+  AdapterHold adapter_;
   std::atomic<int32_t> users_{0};
 };
 
-// A pin: while it lives, this version lives and its tiles stay. Empty for the base model.
+// A pin: while it lives, this version lives and can be fetched. Empty for the base model.
 // Move-only; the request owns it.
 class AdapterRef {
  public:
@@ -60,7 +60,7 @@ class AdapterRef {
 class Registry {
  public:
   // Makes `adapter` the current version of `name`, old or new.
-  std::shared_ptr<Version> Publish(const std::string& name, std::shared_ptr<const Adapter> adapter);
+  std::shared_ptr<Version> Publish(const std::string& name, AdapterHold adapter);
   // Remembers that `name` was given and why it is not served; Acquire answers with it.
   void Refuse(const std::string& name, Status reason);
   // Forgets the name; versions in flight live on. NOT_FOUND if there is none.
@@ -71,6 +71,8 @@ class Registry {
   bool Contains(const std::string& name) const;
   // Current versions, by name.
   std::vector<std::shared_ptr<const Version>> List() const;
+  // Names that were given and are not served, with the reason, by name.
+  std::vector<std::pair<std::string, Status>> Refused() const;
 
   Status CheckIntegrity() const;
 

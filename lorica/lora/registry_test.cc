@@ -8,8 +8,10 @@
 namespace lorica::lora {
 namespace {
 
-std::shared_ptr<const Adapter> MakeAdapter(const std::string& digest) {
-  return std::make_shared<const Adapter>(Adapter::Content{digest, {}, Buffer()});
+AdapterHold MakeAdapter(const std::string& digest) {
+  auto adapter = std::make_shared<TieredAdapter>();
+  adapter->digest = digest;
+  return adapter;
 }
 
 TEST(Registry, ARequestKeepsTheVersionItBeganWith) {
