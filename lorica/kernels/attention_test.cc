@@ -170,17 +170,19 @@ TEST(Attention, LongSequencesCrossBlocks) {
 
 TEST(Attention, BitsDependOnTheSequenceAlone) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
-    const World world({6, 2, 64, dtype}, {300, 1, 33, 16, 257}, 51);
+    const World world({6, 2, 64, dtype}, {270, 1, 33, 16, 257}, 51);
     std::vector<std::vector<float>> first;
     for (const auto& backend : AllBackends()) {
       const auto want = RunAll(world, *backend, 1, 1000, {0, 1, 2, 3, 4});
-      for (const int threads : {1, 2, 3}) {
-        for (const int32_t chunk : {1, 7, 64}) {
-          const auto got = RunAll(world, *backend, threads, chunk, {4, 2, 0, 1, 3});
-          for (size_t s = 0; s < want.size(); ++s) {
-            ASSERT_EQ(std::memcmp(got[s].data(), want[s].data(), want[s].size() * 4), 0)
-                << backend->name() << " threads " << threads << " chunk " << chunk;
-          }
+      struct Cut {
+        int threads;
+        int32_t chunk;
+      };
+      for (const Cut& cut : {Cut{1, 1}, Cut{2, 7}, Cut{3, 64}, Cut{2, 1000}}) {
+        const auto got = RunAll(world, *backend, cut.threads, cut.chunk, {4, 2, 0, 1, 3});
+        for (size_t s = 0; s < want.size(); ++s) {
+          ASSERT_EQ(std::memcmp(got[s].data(), want[s].data(), want[s].size() * 4), 0)
+              << backend->name() << " threads " << cut.threads << " chunk " << cut.chunk;
         }
       }
       if (backend->name() == "cpu avx2") first = want;
