@@ -23,6 +23,7 @@ enum class WeightLayout : uint8_t {
   kPanelsF16,   // panels of 16 columns; a 64-byte row per k pair: 16 halves of k, 16 of k + 1
   kPanelsF32,   // panels of 16 columns; a 64-byte row per k
   kRowsF32,     // row-major f32 [N, K]: the reference backend's
+  kFractals16,  // 16-bit fractals in panels of 128 columns (ascend/base_linear.h)
 };
 
 // A base weight W [N, K] in a backend's layout. Owns its bytes.

@@ -36,7 +36,7 @@ class Lowering {
 
   Status Run() {
     const auto workers = static_cast<size_t>(in_.plan->workers);
-    std::vector<uint32_t>& words = out_->words;
+    AlignedVector<uint32_t>& words = out_->words;
     words.assign(kCoresAt + 2 * workers, 0);
     out_->cores = 0;
     out_->items = 0;
@@ -163,7 +163,7 @@ class Lowering {
     head[kItemYHigh] = static_cast<uint32_t>(y >> 32);
     head[kItemSteps] = std::min(kBlock / kStep, kMaxRows / static_cast<uint32_t>(blocks * 16));
     head[kItemFirstGroup] = static_cast<uint32_t>(worker * groups / in_.plan->workers);
-    std::vector<uint32_t>& words = out_->words;
+    AlignedVector<uint32_t>& words = out_->words;
     words.insert(words.end(), head, head + kItemHead);
     words.insert(words.end(), runs_.begin(), runs_.end());
     words.insert(words.end(), members_.begin(), members_.end());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lorica/base/status.h"
+#include "lorica/kernels/ascend/aligned_vector.h"
 #include "lorica/lora/plan.h"
 
 namespace lorica::ascend {
@@ -27,7 +28,7 @@ struct LoweringInput {
 };
 
 struct LoraProgram {
-  std::vector<uint32_t> words;
+  AlignedVector<uint32_t> words;
   int32_t cores = 0;  // that have items; the launch's blocks
   int64_t items = 0;
 };

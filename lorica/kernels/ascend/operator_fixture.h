@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lorica/base/check.h"
+#include "lorica/kernels/ascend/aligned_vector.h"
 #include "lorica/kernels/ascend/kernel_entries.h"
 #include "lorica/kernels/ascend/lowering.h"
 #include "lorica/kernels/ascend/sim/simulator.h"
@@ -51,17 +52,17 @@ class OperatorProblem {
   float Value(uint16_t bits) const {
     return shape_.dtype == DType::kF16 ? F16ToF32(bits) : Bf16ToF32(bits);
   }
-  std::vector<float> RandomRounded(int64_t count, float spread) {
+  AlignedVector<float> RandomRounded(int64_t count, float spread) {
     std::uniform_real_distribution<float> uniform(-spread, spread);
-    std::vector<float> out(static_cast<size_t>(count));
+    AlignedVector<float> out(static_cast<size_t>(count));
     for (float& v : out) v = Round(double{uniform(random_)});
     return out;
   }
 
   struct Step {
-    std::vector<lora::SlotId> slots;    // of each row
-    std::vector<float> x;               // [rows, K], rounded
-    std::vector<std::vector<float>> y;  // of each part, [rows, N], rounded; in and out
+    std::vector<lora::SlotId> slots;      // of each row
+    AlignedVector<float> x;               // [rows, K], rounded
+    std::vector<AlignedVector<float>> y;  // of each part, [rows, N], rounded; in and out
   };
   Step RandomStep(const std::vector<lora::SlotId>& slots) {
     Step step;
@@ -98,8 +99,8 @@ class OperatorProblem {
       result.plan = *options.plan;
     }
     const bool wide = options.y == YKind::kF32;
-    std::vector<uint16_t> x = Encode(step->x);
-    std::vector<std::vector<uint16_t>> y16;
+    AlignedVector<uint16_t> x = Encode(step->x);
+    std::vector<AlignedVector<uint16_t>> y16;
     std::vector<uint64_t> addresses;
     simulator->RemoveAllGm();
     GmOptions gm;
@@ -126,7 +127,7 @@ class OperatorProblem {
     input.y = addresses;
     const Status lowered = Lower(input, &result.program);
     LORICA_CHECK(lowered.ok());
-    std::vector<uint16_t> identity = Identity();
+    AlignedVector<uint16_t> identity = Identity();
     GmOptions warm;
     warm.in_l2 = true;
     simulator->AddGm("x", x.data(), static_cast<int64_t>(x.size() * 2), warm);
@@ -221,14 +222,14 @@ class OperatorProblem {
   const lora::WeightTable& table() const { return table_; }
   const OperatorShape& shape() const { return shape_; }
 
-  std::vector<uint16_t> Encode(const std::vector<float>& values) const {
-    std::vector<uint16_t> out(values.size());
+  AlignedVector<uint16_t> Encode(const AlignedVector<float>& values) const {
+    AlignedVector<uint16_t> out(values.size());
     for (size_t i = 0; i < values.size(); ++i) out[i] = Bits(values[i]);
     return out;
   }
   // 32 x 32 in fractals: k-block outer, column-block inner.
-  std::vector<uint16_t> Identity() const {
-    std::vector<uint16_t> out(1024, 0);
+  AlignedVector<uint16_t> Identity() const {
+    AlignedVector<uint16_t> out(1024, 0);
     for (size_t i = 0; i < 16; ++i) {
       out[i * 16 + i] = Bits(1.0f);
       out[768 + i * 16 + i] = Bits(1.0f);
@@ -239,8 +240,8 @@ class OperatorProblem {
  private:
   struct Factors {
     int32_t rank = 0;
-    std::vector<float> a;  // [rank, K]
-    std::vector<float> b;  // [N, rank], as packed: times the scale, rounded once
+    AlignedVector<float> a;  // [rank, K]
+    AlignedVector<float> b;  // [N, rank], as packed: times the scale, rounded once
   };
 
   static lora::SiteId Site(size_t part) {
@@ -268,9 +269,9 @@ class OperatorProblem {
       Factors f;
       f.rank = rank;
       f.a = RandomRounded(rank * shape_.k, 1.7f / std::sqrt(static_cast<float>(shape_.k)));
-      const std::vector<float> b = RandomRounded(shape_.n[part] * rank, 0.5f);
-      const std::vector<uint16_t> a_bits = Encode(f.a);
-      const std::vector<uint16_t> b_bits = Encode(b);
+      const AlignedVector<float> b = RandomRounded(shape_.n[part] * rank, 0.5f);
+      const AlignedVector<uint16_t> a_bits = Encode(f.a);
+      const AlignedVector<uint16_t> b_bits = Encode(b);
       for (const float value : b) f.b.push_back(Round(double{value} * scale));
       lora::SiteFactors factors;
       factors.site = Site(part);

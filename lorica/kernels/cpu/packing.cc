@@ -56,6 +56,7 @@ DType LayoutDType(WeightLayout layout) {
     case WeightLayout::kPanelsF32:
       return DType::kF32;
     case WeightLayout::kRowsF32:
+    case WeightLayout::kFractals16:
       break;
   }
   LORICA_CHECK(false && "a weight that this backend did not pack");
