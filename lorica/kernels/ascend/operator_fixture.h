@@ -25,6 +25,7 @@ struct OperatorShape {
   std::vector<int32_t> ranks;  // of each adapter
   std::vector<double> scales;  // of each adapter; empty: 1
   DType dtype = DType::kF16;
+  Arch arch = Arch::k2201;
 };
 
 enum class YKind { kFused, kAtomic, kF32 };
@@ -35,7 +36,7 @@ class OperatorProblem {
 
   OperatorProblem(const OperatorShape& shape, uint32_t seed)
       : shape_(shape),
-        packer_(shape.dtype),
+        packer_(shape.dtype, shape.arch == Arch::k2201 ? ScalePlace::kInB : ScalePlace::kOnS),
         table_(lora::SiteSpace{1}, static_cast<int32_t>(std::max<size_t>(1, shape.ranks.size()))),
         random_(seed) {
     for (size_t slot = 0; slot < shape.ranks.size(); ++slot)
@@ -120,6 +121,7 @@ class OperatorProblem {
     }
     LoweringInput input;
     const lora::CallSites call = Call();
+    input.arch = shape_.arch;
     input.call = &call;
     input.plan = &result.plan;
     input.segments = &segments;
@@ -179,6 +181,8 @@ class OperatorProblem {
             s[static_cast<size_t>(r)] += product;
             s_abs[static_cast<size_t>(r)] += std::fabs(product);
           }
+          s[static_cast<size_t>(r)] *= f.s_scale;
+          s_abs[static_cast<size_t>(r)] *= std::fabs(f.s_scale);
         }
         for (int64_t c = 0; c < n; ++c) {
           double delta = 0, s_error = 0, delta_abs = 0;
@@ -242,12 +246,14 @@ class OperatorProblem {
     int32_t rank = 0;
     AlignedVector<float> a;  // [rank, K]
     AlignedVector<float> b;  // [N, rank], as packed: times the scale, rounded once
+    double s_scale = 1.0;    // what S is multiplied with
   };
 
   static lora::SiteId Site(size_t part) {
     return lora::SiteSpace{1}.Linear(0, static_cast<lora::Projection>(part));
   }
   Kernel KernelFor(YKind kind) const {
+    if (shape_.arch == Arch::k2002) return lora_linear_310;
     const bool f16 = shape_.dtype == DType::kF16;
     switch (kind) {
       case YKind::kFused:
@@ -272,7 +278,8 @@ class OperatorProblem {
       const AlignedVector<float> b = RandomRounded(shape_.n[part] * rank, 0.5f);
       const AlignedVector<uint16_t> a_bits = Encode(f.a);
       const AlignedVector<uint16_t> b_bits = Encode(b);
-      for (const float value : b) f.b.push_back(Round(double{value} * scale));
+      f.s_scale = shape_.arch == Arch::k2201 ? 1.0 : static_cast<float>(scale);
+      for (const float value : b) f.b.push_back(Round(double{value} * scale / f.s_scale));
       lora::SiteFactors factors;
       factors.site = Site(part);
       factors.rank = rank;
