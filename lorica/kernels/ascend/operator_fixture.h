@@ -213,6 +213,17 @@ class OperatorProblem {
     return wrong;
   }
 
+  struct Factors {
+    int32_t rank = 0;
+    AlignedVector<float> a;  // [rank, K]
+    AlignedVector<float> b;  // [N, rank], as packed: times the scale, rounded once
+    double s_scale = 1.0;    // what S is multiplied with
+  };
+
+  const Factors& factors(lora::SlotId slot, size_t part) const {
+    return factors_[static_cast<size_t>(slot.index)][part];
+  }
+
   lora::CallSites Call() const {
     lora::CallSites call;
     call.call = lora::CallKind::kQkv;
@@ -242,13 +253,6 @@ class OperatorProblem {
   }
 
  private:
-  struct Factors {
-    int32_t rank = 0;
-    AlignedVector<float> a;  // [rank, K]
-    AlignedVector<float> b;  // [N, rank], as packed: times the scale, rounded once
-    double s_scale = 1.0;    // what S is multiplied with
-  };
-
   static lora::SiteId Site(size_t part) {
     return lora::SiteSpace{1}.Linear(0, static_cast<lora::Projection>(part));
   }
