@@ -1,4 +1,4 @@
-// Paged attention and the writing of pages. A work item is a tile of (row,
+// Paged attention. A work item is a tile of (row,
 // head) queries of one sequence that share a kv head; K and V of a page are
 // loaded once for all of them. For each block of 256 absolute positions: scores
 // (one chain along head_dim a position), maximum, exp, sum in 16 virtual lanes,
@@ -366,48 +366,6 @@ inline void Attention(const AttentionParams& p, const TeamMember& member) {
       return AttendAll<KvBf16>(p, member);
     default:
       return AttendAll<KvF16>(p, member);
-  }
-}
-
-template <class T, class Round>
-void WriteRow(const KvWriteParams& p, int64_t row, int64_t position, const int32_t* pages,
-              Round round) {
-  const KvLayout& kv = p.layout;
-  auto* layer = reinterpret_cast<T*>(p.pages + pages[position / kPageTokens] * kv.PageBytes() +
-                                     p.layer * kv.LayerBytes());
-  const int64_t width = int64_t{kv.kv_heads} * kv.head_dim;
-  const int64_t slot = position % kPageTokens;
-  const float* k = p.k + row * p.k_stride;
-  const float* v = p.v + row * p.v_stride;
-  for (int64_t i = 0; i < width; ++i) layer[i * kPageTokens + slot] = round(k[i]);
-  T* values = layer + width * kPageTokens;
-  for (int64_t h = 0; h < kv.kv_heads; ++h) {
-    T* to = values + (h * kPageTokens + slot) * kv.head_dim;
-    for (int64_t d = 0; d < kv.head_dim; ++d) to[d] = round(v[h * kv.head_dim + d]);
-  }
-}
-
-inline float KeepF32(float value) { return value; }
-
-inline void KvWrite(const KvWriteParams& p, const TeamMember& member) {
-  int64_t item = 0;  // a row, dealt out in turn
-  for (const AttentionSequence& sequence : p.sequences) {
-    for (int32_t i = 0; i < sequence.rows; ++i, ++item) {
-      if (item % member.threads != member.thread) continue;
-      const int64_t row = sequence.row_begin + i;
-      const int64_t position = sequence.position_begin + i;
-      switch (p.layout.dtype) {
-        case DType::kF32:
-          WriteRow<float>(p, row, position, sequence.pages, KeepF32);
-          break;
-        case DType::kBF16:
-          WriteRow<uint16_t>(p, row, position, sequence.pages, F32ToBf16);
-          break;
-        default:
-          WriteRow<uint16_t>(p, row, position, sequence.pages, F32ToF16);
-          break;
-      }
-    }
   }
 }
 

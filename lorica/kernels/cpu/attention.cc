@@ -8,6 +8,7 @@
 // Highway needs its target list first.
 #include "hwy/foreach_target.h"
 #include "lorica/kernels/cpu/attention-inl.h"
+#include "lorica/kernels/cpu/kv_write-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lorica::kernels::cpu::HWY_NAMESPACE {

@@ -100,35 +100,41 @@ inline void BuildRowMap(const LinearParams& p, int32_t* row_of) {
   }
 }
 
+// Pairs [begin, end) of one row, `stride` floats from pair to pair; zeros past k. `dense`, if not
+// null, gets the rounded row as it lies.
+inline void PackRow(const LinearParams& p, const float* x, IndexRange pairs, float* to,
+                    int64_t stride, float* dense) {
+  int64_t pair = pairs.begin;
+  if (p.activation_type == ActivationType::kF32) {
+    const int64_t whole = std::min(pairs.end, p.k / 2);
+    for (; pair < whole; ++pair) std::memcpy(to + pair * stride, x + 2 * pair, 2 * sizeof(float));
+  }
+  const bool round = p.activation_type == ActivationType::kBf16;
+  for (; pair < pairs.end; ++pair) {
+    for (int64_t k = 2 * pair; k < 2 * pair + 2; ++k) {
+      float value = k < p.k ? x[k] : 0.0f;
+      if (round) value = Bf16ToF32(F32ToBf16(value));
+      to[pair * stride + k % 2] = value;
+      if (dense != nullptr && k < p.k) dense[k] = value;
+    }
+  }
+}
+
 // This thread's range of k pairs of every packed row.
 inline void PackInput(const LinearState& state, const TeamMember& member) {
   const LinearParams& p = *state.p;
   const IndexRange pairs = SplitRange(state.pairs, member);
-  const bool round = p.activation_type == ActivationType::kBf16;
   constexpr int64_t kBlock = 8;  // pairs: one cache line of each row
   for (int64_t t = 0; t < state.tiles.count; ++t) {
     const IndexRange rows = state.tiles.Tile(t);
     float* tile = p.packed_x + rows.begin * state.pairs * 2;
     for (int64_t begin = pairs.begin; begin < pairs.end; begin += kBlock) {
-      const int64_t end = std::min(begin + kBlock, pairs.end);
+      const IndexRange block{begin, std::min(begin + kBlock, pairs.end)};
       for (int64_t i = 0; i < rows.size(); ++i) {
-        const float* x = p.x + state.order.Row(rows.begin + i) * p.x_stride;
-        for (int64_t pair = begin; pair < end; ++pair) {
-          float even = 2 * pair < p.k ? x[2 * pair] : 0.0f;
-          float odd = 2 * pair + 1 < p.k ? x[2 * pair + 1] : 0.0f;
-          if (round) {
-            even = Bf16ToF32(F32ToBf16(even));
-            odd = Bf16ToF32(F32ToBf16(odd));
-          }
-          float* to = tile + (pair * rows.size() + i) * 2;
-          to[0] = even;
-          to[1] = odd;
-          if (state.rounded_x != nullptr) {
-            float* dense = state.rounded_x + (rows.begin + i) * p.k;
-            if (2 * pair < p.k) dense[2 * pair] = even;
-            if (2 * pair + 1 < p.k) dense[2 * pair + 1] = odd;
-          }
-        }
+        const int64_t packed = rows.begin + i;
+        float* dense = state.rounded_x == nullptr ? nullptr : state.rounded_x + packed * p.k;
+        PackRow(p, p.x + state.order.Row(packed) * p.x_stride, block, tile + 2 * i, 2 * rows.size(),
+                dense);
       }
     }
   }
