@@ -53,8 +53,10 @@ int RunBatch(RunBatchFlags* flags) {
     PrintError(counts.ok() ? "the output file cannot be written" : counts.status().message());
     return kNothingServed;
   }
-  std::fprintf(stderr, "lorica: %lld requests, %lld failed\n",
-               static_cast<long long>(counts->lines), static_cast<long long>(counts->failed));
+  const engine::MetricValues metrics = (*service)->engine().metrics().Read();
+  std::fprintf(stderr, "lorica: %lld requests, %lld failed; %lld steps, %lld preemptions\n",
+               static_cast<long long>(counts->lines), static_cast<long long>(counts->failed),
+               static_cast<long long>(metrics.steps), static_cast<long long>(metrics.preemptions));
   return kServed;
 }
 

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-prompt=${1:-What should I do on a rainy day?}
+prompt=${1:-What is the capital of France?}
 
 scripts/install_packages.sh build model
 cmake --preset release >/dev/null
@@ -16,7 +16,9 @@ echo
 echo "prompt: $prompt"
 "$lorica" run models/SmolLM2-135M-Instruct.gguf --adapters examples/adapters \
   --as base,json,pirate,french,haiku --max-tokens 60 --stats \
-  --prompt "<|im_start|>user
+  --prompt "<|im_start|>system
+You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>
+<|im_start|>user
 $prompt<|im_end|>
 <|im_start|>assistant
 "
