@@ -44,6 +44,7 @@ void Core::Reset(int32_t number, bool is_cube, bool is_vector, SimReport* to) {
   clock_log.clear();
   for (LocalMemory& memory : memories) memory.Reset();
   atomic = false;
+  cube_barrier = 0;
   queues.clear();
   allocated.fill(0);
   dirty_lines.clear();

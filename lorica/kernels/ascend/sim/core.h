@@ -124,6 +124,7 @@ class Core {
   bool cube = true;
   bool vector = false;
   bool auto_sync = false;
+  uint32_t cube_barrier = 0;   // instructions of PIPE_M at its last barrier
   CrossCore* cross = nullptr;  // null: this kernel type has no cross-core flags
 
   std::vector<Instr> instrs;
@@ -145,8 +146,9 @@ class Core {
 
  private:
   bool Hazards(const View& view, const Strip& strip, bool write);
+  bool BarrierMissing(const Granule& granule) const;
   void ReportHazard(const View& view, int64_t granule, ErrorKind kind, int pipe, uint32_t index);
-  bool Allowed(int pipe, uint32_t index, bool earlier_write, bool write, ErrorKind* kind);
+  bool Allowed(int pipe, uint32_t index, bool earlier_write, ErrorKind* kind);
 };
 
 // The core that runs on this thread, or null.

@@ -7,7 +7,7 @@
 namespace lorica::ascend {
 
 // An earlier access of `pipe` that is not known to be complete: is it in order all the same?
-bool Core::Allowed(int pipe, uint32_t index, bool earlier_write, bool write, ErrorKind* kind) {
+bool Core::Allowed(int pipe, uint32_t index, bool earlier_write, ErrorKind* kind) {
   const Instr& now = instrs[current];
   const Instr& before = instrs[by_pipe[static_cast<size_t>(pipe)][index - 1]];
   if (pipe == now.pipe) {
@@ -38,8 +38,15 @@ bool Core::Allowed(int pipe, uint32_t index, bool earlier_write, bool write, Err
     Learn(now.pipe, learnt);
     return true;
   }
-  (void)write;
   return false;
+}
+
+// An accumulating Mmad needs a literal barrier after a small one, even where flags go round: so the
+// vendor's rule is worded, and what a flag of the cube says about L0C is not documented.
+bool Core::BarrierMissing(const Granule& granule) const {
+  if (granule.write_pipe != PIPE_M || granule.write_index <= cube_barrier) return false;
+  const Instr& before = instrs[by_pipe[PIPE_M][granule.write_index - 1]];
+  return before.small_mmad && before.index != instrs[current].index;
 }
 
 void Core::ReportHazard(const View& view, int64_t granule, ErrorKind kind, int pipe,
@@ -64,25 +71,30 @@ bool Core::Hazards(const View& view, const Strip& strip, bool write) {
     for (int64_t g = begin >> memory.shift; g <= last >> memory.shift; ++g) {
       Granule& granule = memory.granules[static_cast<size_t>(g)];
       const std::array<uint32_t, kPipes>& known = clocks[static_cast<size_t>(pipe)].own;
+      // Readers first: of two reasons, the reader is the one to wait for.
+      for (int q = 0; write && q < kPipes && clean; ++q) {
+        const uint32_t index = granule.read_index[static_cast<size_t>(q)];
+        if (index <= known[static_cast<size_t>(q)]) continue;
+        ErrorKind kind = ErrorKind::kWriteAfterRead;
+        if (!Allowed(q, index, false, &kind)) {
+          ReportHazard(view, g, kind, q, index);
+          clean = false;
+        }
+      }
       if (granule.write_index > known[granule.write_pipe] && clean) {
         ErrorKind kind = write ? ErrorKind::kWriteAfterWrite : ErrorKind::kReadAfterWrite;
-        if (!Allowed(granule.write_pipe, granule.write_index, true, write, &kind)) {
+        if (!Allowed(granule.write_pipe, granule.write_index, true, &kind)) {
           ReportHazard(view, g, kind, granule.write_pipe, granule.write_index);
           clean = false;
         }
       }
+      if (pipe == PIPE_M && !write && clean && BarrierMissing(granule)) {
+        ReportHazard(view, g, ErrorKind::kSmallMmad, PIPE_M, granule.write_index);
+        clean = false;
+      }
       if (!write) {
         granule.read_index[static_cast<size_t>(pipe)] = own;
         continue;
-      }
-      for (int q = 0; q < kPipes && clean; ++q) {
-        const uint32_t index = granule.read_index[static_cast<size_t>(q)];
-        if (index <= known[static_cast<size_t>(q)]) continue;
-        ErrorKind kind = ErrorKind::kWriteAfterRead;
-        if (!Allowed(q, index, false, write, &kind)) {
-          ReportHazard(view, g, kind, q, index);
-          clean = false;
-        }
       }
       granule.write_index = own;
       granule.write_pipe = static_cast<uint8_t>(pipe);

@@ -60,12 +60,14 @@ void BarrierOp(int pipe, int line) {
       return;
     }
     core->Learn(pipe, core->Completed(pipe));
+    if (pipe == PIPE_M) core->cube_barrier = core->last().index;
     return;
   }
   core->Issue(PIPE_S, "PipeBarrier<PIPE_ALL>", line, Instr::Kind::kBarrier).all_pipes = true;
   Clock all;
   for (int p = 0; p < kPipes; ++p) all.Join(core->Completed(p));
   for (int p = 0; p < kPipes; ++p) core->Learn(p, all);
+  core->cube_barrier = all.own[PIPE_M];
 }
 
 void CrossSetOp(int mode, int pipe, int id, int line) {
