@@ -45,7 +45,7 @@ void Run(const char* name, const View& to, const View& from, const CopyShape& sh
   if (core == nullptr) return;
   const Route route = RouteOf(*core, to.space, from.space);
   Op op(core, route.pipe, name, line);
-  op.Require(route.exists, ErrorKind::kNoPath, PathText(to.space, from.space));
+  op.Require(route.exists, ErrorKind::kNoPath, [&] { return PathText(to.space, from.space); });
   op.Limit(limit.empty(), limit);
   if (!op.ok()) return;
   const Strip source{0, shape.piece_bytes, shape.source_step, shape.pieces};
@@ -219,7 +219,7 @@ void CopyL0cToUb(const View& to, const View& from, const AscendC::DataCopyParams
   if (core == nullptr) return;
   Op op(core, PIPE_V, "DataCopy L0C->UB", line);
   op.Require(core->soc->arch == 2002 && from.space == Space::kL0C && to.space == Space::kUb,
-             ErrorKind::kNoPath, PathText(to.space, from.space));
+             ErrorKind::kNoPath, [&] { return PathText(to.space, from.space); });
   op.Require(from.type == Type::kFloat && (to.type == Type::kFloat || to.type == Type::kHalf),
              ErrorKind::kNoPath, "L0C -> UB gives float or half from float");
   op.Limit(enhanced.blockMode == AscendC::BlockMode::BLOCK_MODE_MATRIX,

@@ -151,10 +151,11 @@ void Load2d(const View& to, const View& from, const AscendC::LoadData2DParams& p
   const bool from_gm = from.space == Space::kGm;
   Op op(core, from_gm ? PIPE_MTE2 : PIPE_MTE1, "LoadData", line);
   const bool to_l0 = to.space == Space::kL0A || to.space == Space::kL0B;
-  op.Require(
-      (to_l0 && from.space == Space::kL1) || (from_gm && (to_l0 || to.space == Space::kL1)),
-      ErrorKind::kNoPath,
-      std::string("LoadData has no path ") + SpaceName(from.space) + " -> " + SpaceName(to.space));
+  op.Require((to_l0 && from.space == Space::kL1) || (from_gm && (to_l0 || to.space == Space::kL1)),
+             ErrorKind::kNoPath, [&] {
+               return std::string("LoadData has no path ") + SpaceName(from.space) + " -> " +
+                      SpaceName(to.space);
+             });
   op.Limit(p.repeatTimes >= 1, "repeatTimes 0");
   op.Limit(!p.ifTranspose || (TypeBytes(from.type) == 2 && !from_gm),
            "only 16-bit fractals from L1 are transposed");
@@ -202,14 +203,16 @@ void MmadOp(const View& c, const View& a, const View& b, const View* bias,
              ErrorKind::kNoPath, "Mmad takes L0C, L0A and L0B");
   op.Require(c.type == Type::kFloat && a.type == b.type &&
                  (a.type == Type::kHalf || a.type == Type::kFloat || bf16),
-             ErrorKind::kNoPath,
-             std::string("Mmad of ") + TypeName(a.type) + " and " + TypeName(b.type) + " into " +
-                 TypeName(c.type) + " is not modelled");
+             ErrorKind::kNoPath, [&] {
+               return std::string("Mmad of ") + TypeName(a.type) + " and " + TypeName(b.type) +
+                      " into " + TypeName(c.type) + " is not modelled";
+             });
   op.Require(a.type == Type::kHalf || core->soc->arch != 2002, ErrorKind::kNoPath,
              "arch 2002 multiplies half only");
-  op.Limit(p.m <= 4095 && p.n <= 4095 && p.k <= 4095,
-           "m " + std::to_string(p.m) + ", n " + std::to_string(p.n) + ", k " +
-               std::to_string(p.k) + " must be at most 4095");
+  op.Limit(p.m <= 4095 && p.n <= 4095 && p.k <= 4095, [&] {
+    return "m " + std::to_string(p.m) + ", n " + std::to_string(p.n) + ", k " +
+           std::to_string(p.k) + " must be at most 4095";
+  });
   op.Limit(bias == nullptr || bias->space == Space::kBt, "the bias lies in the bias table");
   op.Limit(p.cmatrixInitVal || !p.cmatrixSource || bias != nullptr,
            "cmatrixSource true needs a bias");

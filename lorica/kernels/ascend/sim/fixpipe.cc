@@ -90,29 +90,36 @@ void FixpipeOp(const View& to, const View& l0c, const AscendC::FixpipeParamsV220
   const bool to_l1 = to.space == Space::kL1;
   Op op(core, PIPE_FIX, to_l1 ? "Fixpipe L0C->L1" : "Fixpipe L0C->GM", line);
   op.Require(core->soc->arch != 2002, ErrorKind::kNoPath, "arch 2002 has no Fixpipe");
-  op.Require(
-      l0c.space == Space::kL0C && (to_l1 || to.space == Space::kGm), ErrorKind::kNoPath,
-      std::string("Fixpipe has no path ") + SpaceName(l0c.space) + " -> " + SpaceName(to.space));
+  op.Require(l0c.space == Space::kL0C && (to_l1 || to.space == Space::kGm), ErrorKind::kNoPath,
+             [&] {
+               return std::string("Fixpipe has no path ") + SpaceName(l0c.space) + " -> " +
+                      SpaceName(to.space);
+             });
   op.Require(!to_l1 || p.quantPre != QuantMode_t::NoQuant, ErrorKind::kNoPath,
              "L0C -> L1 must cast to 16 bits (quantPre)");
   op.Require(!to_l1 || !row_major, ErrorKind::kNoPath, "L0C -> L1 writes NZ only");
   const Type wanted = p.quantPre == QuantMode_t::F322F16    ? Type::kHalf
                       : p.quantPre == QuantMode_t::F322BF16 ? Type::kBf16
                                                             : Type::kFloat;
-  op.Limit(
-      l0c.type == Type::kFloat && to.type == wanted,
-      std::string("quantPre gives ") + TypeName(wanted) + ", the target is " + TypeName(to.type));
+  op.Limit(l0c.type == Type::kFloat && to.type == wanted, [&] {
+    return std::string("quantPre gives ") + TypeName(wanted) + ", the target is " +
+           TypeName(to.type);
+  });
   op.Limit(!p.isChannelSplit, "isChannelSplit is not modelled");
-  op.Limit(p.nSize >= 16 && p.nSize <= 4095 && p.nSize % 16 == 0,
-           "nSize " + std::to_string(p.nSize) + " must be a multiple of 16 up to 4095");
-  op.Limit(p.mSize >= 1 && p.mSize <= (row_major ? 8192 : 65535),
-           "mSize " + std::to_string(p.mSize) + " must be 1..8192 (ND) or 1..65535 (NZ)");
-  op.Limit(p.srcStride % 16 == 0 && p.srcStride >= p.mSize % 16,
-           "srcStride " + std::to_string(p.srcStride) + " must be a multiple of 16");
+  op.Limit(p.nSize >= 16 && p.nSize <= 4095 && p.nSize % 16 == 0, [&] {
+    return "nSize " + std::to_string(p.nSize) + " must be a multiple of 16 up to 4095";
+  });
+  op.Limit(p.mSize >= 1 && p.mSize <= (row_major ? 8192 : 65535), [&] {
+    return "mSize " + std::to_string(p.mSize) + " must be 1..8192 (ND) or 1..65535 (NZ)";
+  });
+  op.Limit(p.srcStride % 16 == 0 && p.srcStride >= p.mSize % 16, [&] {
+    return "srcStride " + std::to_string(p.srcStride) + " must be a multiple of 16";
+  });
   op.Limit(p.ndNum == 1 || row_major, "ndNum belongs to ND");
-  op.Limit(!core->atomic || to_l1 || core->atomic_type == to.type,
-           std::string("the atomic type is ") + TypeName(core->atomic_type) + ", the target's " +
-               TypeName(to.type));
+  op.Limit(!core->atomic || to_l1 || core->atomic_type == to.type, [&] {
+    return std::string("the atomic type is ") + TypeName(core->atomic_type) + ", the target's " +
+           TypeName(to.type);
+  });
   if (!op.ok()) return;
   op.instr().unit_flag = p.unitFlag;
 

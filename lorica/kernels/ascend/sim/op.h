@@ -2,6 +2,9 @@
 // Lives within one core_api call.
 #pragma once
 
+#include <string>
+#include <type_traits>
+
 #include "lorica/kernels/ascend/sim/core.h"
 
 namespace lorica::ascend {
@@ -18,13 +21,24 @@ class Op {
   void Writes(const View& view, const Strip& strip, int64_t alignment = 0) {
     Touch(view, strip, true, alignment);
   }
-  // A limit of the instruction: refused with the sentence when it does not hold.
-  void Require(bool holds, ErrorKind kind, const std::string& what) {
+  // A limit of the instruction: refused with the sentence when it does not hold. `text` is a
+  // string, or a function that makes one (so that none is made when all is well).
+  template <typename Text>
+  void Require(bool holds, ErrorKind kind, const Text& text) {
     if (holds) return;
     ok_ = false;
+    std::string what;
+    if constexpr (std::is_invocable_v<const Text&>) {
+      what = text();
+    } else {
+      what = text;
+    }
     core_->Error(kind, "%s: %s", core_->Describe(core_->current).c_str(), what.c_str());
   }
-  void Limit(bool holds, const std::string& what) { Require(holds, ErrorKind::kBadArgument, what); }
+  template <typename Text>
+  void Limit(bool holds, const Text& text) {
+    Require(holds, ErrorKind::kBadArgument, text);
+  }
   bool ok() const { return ok_; }
   Instr& instr() { return core_->last(); }
   // The GM side of a transfer, for the timeline; `bytes` are what the path carries.

@@ -53,7 +53,7 @@ void ScalarRead(const View& view, int64_t index, void* value, int line) {
   Op op(core, PIPE_S, "GetValue", line);
   const Strip strip{index * size, size, 0, 1};
   op.Require(view.space == Space::kGm || view.space == Space::kUb, ErrorKind::kNoPath,
-             std::string("the scalar unit cannot read ") + SpaceName(view.space));
+             [&] { return std::string("the scalar unit cannot read ") + SpaceName(view.space); });
   if (!op.ok()) return;
   op.Reads(view, strip, size);
   if (!op.ok()) return;
@@ -76,7 +76,7 @@ void ScalarWrite(const View& view, int64_t index, const void* value, int line) {
   Op op(core, PIPE_S, "SetValue", line);
   const Strip strip{index * size, size, 0, 1};
   op.Require(view.space == Space::kGm || view.space == Space::kUb, ErrorKind::kNoPath,
-             std::string("the scalar unit cannot write ") + SpaceName(view.space));
+             [&] { return std::string("the scalar unit cannot write ") + SpaceName(view.space); });
   if (!op.ok()) return;
   op.Writes(view, strip, size);
   if (!op.ok()) return;

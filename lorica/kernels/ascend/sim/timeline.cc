@@ -42,20 +42,31 @@ std::string Timeline::ToTraceJson() const {
 }
 
 std::string Timeline::ToCsv() const {
-  std::string text =
-      "core,core_type,total_cycles,mac_ratio,scalar_ratio,mte1_ratio,mte2_ratio,mte3_ratio,"
-      "fixpipe_ratio,vec_ratio\n";
-  static constexpr int kOrder[] = {PIPE_M,    PIPE_S,   PIPE_MTE1, PIPE_MTE2,
-                                   PIPE_MTE3, PIPE_FIX, PIPE_V};
+  struct Column {
+    const char* name;
+    bool vector;
+    int pipe;
+  };
+  static constexpr Column kColumns[] = {
+      {"aic_mac_ratio", false, PIPE_M},     {"aic_scalar_ratio", false, PIPE_S},
+      {"aic_mte1_ratio", false, PIPE_MTE1}, {"aic_mte2_ratio", false, PIPE_MTE2},
+      {"aic_mte3_ratio", false, PIPE_MTE3}, {"aic_fixpipe_ratio", false, PIPE_FIX},
+      {"aiv_vec_ratio", true, PIPE_V},      {"aiv_scalar_ratio", true, PIPE_S},
+      {"aiv_mte2_ratio", true, PIPE_MTE2},  {"aiv_mte3_ratio", true, PIPE_MTE3},
+  };
+  std::string text = "core,core_type,total_cycles";
+  for (const Column& column : kColumns) text += std::string(",") + column.name;
+  text += "\n";
   char field[64];
   for (size_t c = 0; c < cores.size(); ++c) {
-    std::snprintf(field, sizeof(field), "%zu,%s,%.0f", c, cores[c].vector_core ? "aiv" : "aic",
-                  cores[c].cycles);
+    const CoreTime& core = cores[c];
+    std::snprintf(field, sizeof(field), "%zu,%s,%.0f", c, core.vector_core ? "aiv" : "aic",
+                  core.cycles);
     text += field;
-    for (const int pipe : kOrder) {
-      std::snprintf(
-          field, sizeof(field), ",%.3f",
-          cores[c].cycles > 0 ? cores[c].busy[static_cast<size_t>(pipe)] / cores[c].cycles : 0.0);
+    for (const Column& column : kColumns) {
+      const double busy = core.busy[static_cast<size_t>(column.pipe)];
+      const bool has = column.vector == core.vector_core && core.cycles > 0;
+      std::snprintf(field, sizeof(field), ",%.3f", has ? busy / core.cycles : 0.0);
       text += field;
     }
     text += "\n";

@@ -203,6 +203,41 @@ struct Operand {
   LaneWalk walk;
 };
 
+// The common case, count form in float: the switch on the operation is outside of the loop.
+void FloatsInARow(VecOp op, int64_t count, float scalar, const Operand* operands, bool reads_dst) {
+  float* d = reinterpret_cast<float*>(operands[0].data);
+  const float* a = reinterpret_cast<const float*>(operands[1].data);
+  const float* b = reinterpret_cast<const float*>(operands[2].data);
+  const auto run = [&](const auto& f) {
+    for (int64_t i = 0; i < count; ++i) {
+      d[i] = f(d[i], a == nullptr ? 0.0f : a[i], b == nullptr ? 0.0f : b[i]);
+    }
+  };
+  switch (op) {
+    case VecOp::kAdd:
+      run([](float, float x, float y) { return x + y; });
+      break;
+    case VecOp::kMul:
+      run([](float, float x, float y) { return x * y; });
+      break;
+    case VecOp::kMuls:
+      run([=](float, float x, float) { return x * scalar; });
+      break;
+    case VecOp::kAxpy:
+      run([=](float z, float x, float) { return z + x * scalar; });
+      break;
+    default:
+      run([=](float z, float x, float y) { return Compute(op, z, x, y, scalar); });
+      break;
+  }
+  uint8_t* shadow = operands[0].shadow;
+  for (int64_t i = 0; i < count * 4; ++i) {
+    shadow[i] = static_cast<uint8_t>((reads_dst ? shadow[i] : 0) |
+                                     (a == nullptr ? 0 : operands[1].shadow[i]) |
+                                     (b == nullptr ? 0 : operands[2].shadow[i]));
+  }
+}
+
 }  // namespace
 
 void VecElementwise(VecOp op_code, const View& dst, const View* a, const View* b, double scalar,
@@ -216,13 +251,14 @@ void VecElementwise(VecOp op_code, const View& dst, const View* a, const View* b
   const Type from = a == nullptr ? dst.type : a->type;
   const bool is_cast = op_code == VecOp::kCast;
   const bool integer = dst.type == Type::kInt32 && !is_cast;
-  op.Require(
-      is_cast ? CastExists(dst.type, from, core->soc->has_bf16)
-              : integer || dst.type == Type::kFloat || dst.type == Type::kHalf ||
-                    (op_code == VecOp::kDuplicate && TypeBytes(dst.type) <= 4 &&
-                     TypeBytes(dst.type) >= 2),
-      ErrorKind::kNoPath,
-      std::string("no ") + OpName(op_code) + " of " + TypeName(from) + " to " + TypeName(dst.type));
+  op.Require(is_cast ? CastExists(dst.type, from, core->soc->has_bf16)
+                     : integer || dst.type == Type::kFloat || dst.type == Type::kHalf ||
+                           (op_code == VecOp::kDuplicate && TypeBytes(dst.type) <= 4 &&
+                            TypeBytes(dst.type) >= 2),
+             ErrorKind::kNoPath, [&] {
+               return std::string("no ") + OpName(op_code) + " of " + TypeName(from) + " to " +
+                      TypeName(dst.type);
+             });
   op.Limit(shape.count > 0 || (shape.count == 0 && shape.repeat >= 1 && shape.repeat <= 255),
            "the count must be positive, or repeat 1..255");
   if (!op.ok()) return;
@@ -237,8 +273,9 @@ void VecElementwise(VecOp op_code, const View& dst, const View* a, const View* b
   const int32_t widest = std::max(operands[0].size, operands[1].size);
   const int64_t lanes = 256 / widest;
   const int64_t repeats = shape.count > 0 ? CeilDiv(shape.count, lanes) : shape.repeat;
-  op.Limit(shape.count > 0 || lanes > 64 || shape.mask[1] == 0,
-           "the mask has more lanes than the " + std::to_string(lanes) + " of a repeat");
+  op.Limit(shape.count > 0 || lanes > 64 || shape.mask[1] == 0, [&] {
+    return "the mask has more lanes than the " + std::to_string(lanes) + " of a repeat";
+  });
   const bool reads_dst = op_code == VecOp::kAxpy || op_code == VecOp::kMulAddDst;
   for (int i = 0; i < 3; ++i) {
     if (operands[i].view == nullptr) continue;
@@ -296,6 +333,10 @@ void VecElementwise(VecOp op_code, const View& dst, const View* a, const View* b
                          from_b == nullptr ? 0.0f : LoadFloat(from, from_b), factor));
     }
   };
+  if (shape.count > 0 && dst.type == Type::kFloat && from == Type::kFloat && !is_cast) {
+    FloatsInARow(op_code, shape.count, factor, operands, reads_dst);
+    return;
+  }
   if (shape.count > 0) {
     for (int64_t i = 0; i < shape.count; ++i) {
       one(i * operands[0].size, i * operands[1].size, i * operands[2].size);
