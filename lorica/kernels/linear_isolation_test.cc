@@ -88,8 +88,6 @@ void CheckWorld(const World& world, std::string_view isa, std::string_view truth
   ThreadPool* pools[] = {&one.pool, &two, &three};
   const cpu::CpuBackend truth(&TableOf(truth_isa));
   const auto alone = world.Alone(truth, &one);
-  const cpu::CpuBackend packer(&TableOf(isa));
-  const PackedProblem packed_default(world.problem, packer, &one);
   EXPECT_TRUE(rc::check("every row equals itself alone", [&] {
     const Mix mix = RandomMix(*rc::gen::arbitrary<bool>(), world.slots);
     std::vector<SlotId> slots;
