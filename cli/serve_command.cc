@@ -24,7 +24,7 @@ int Serve(ServeFlags* flags) {
     return kNothingServed;
   }
   Result<std::unique_ptr<server::HttpServer>> http =
-      server::HttpServer::Listen(flags->http, &(*service)->api());
+      server::HttpServer::Listen(flags->http, &(*service)->api(), &(*service)->admin());
   if (!http.ok()) {
     PrintError(http.status().message());
     return kNothingServed;
@@ -52,6 +52,15 @@ void AddServeCommand(CLI::App* app, int* exit_code) {
       ->capture_default_str()
       ->group("Server");
   command->add_option("--api-key", flags->http.api_key, "bearer token that requests must carry")
+      ->group("Server");
+  command
+      ->add_option("--state", flags->service.service.state_folder,
+                   "folder in which uploads, loads and unloads outlive the process")
+      ->group("Server");
+  command
+      ->add_option("--max-upload-bytes", flags->service.service.upload_limit_bytes,
+                   "largest upload of an adapter; K, M or G may follow (default 1G)")
+      ->transform(CLI::AsSizeValue(false))
       ->group("Server");
   command->callback([flags, exit_code] { *exit_code = Serve(flags.get()); });
 }

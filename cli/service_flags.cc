@@ -51,6 +51,12 @@ void AddServiceFlags(CLI::App* command, ServiceFlags* flags) {
                    "memory for adapters in use; K, M or G may follow (default 1G)")
       ->transform(CLI::AsSizeValue(false))
       ->group(kAdapterGroup);
+  command
+      ->add_option("--cold-bytes", engine->cold_bytes,
+                   "memory for adapters not in use, before their files; K, M or G may follow "
+                   "(default 1G)")
+      ->transform(CLI::AsSizeValue(false))
+      ->group(kAdapterGroup);
   command->add_option("--max-lora-rank", service->max_lora_rank, "refuse adapters of higher rank")
       ->check(CLI::PositiveNumber)
       ->capture_default_str()

@@ -48,7 +48,9 @@ Status Engine::PublishAdapter(const std::string& name, const lora::AdapterSource
 Result<RequestId> Engine::Submit(Request request, EventSink sink) {
   LORICA_RETURN_IF_ERROR(CheckRequest(request, impl_->limits));
   lora::AdapterRef adapter;
-  if (!request.adapter.empty()) {
+  if (request.version != nullptr) {
+    adapter = lora::AdapterRef(std::move(request.version));
+  } else if (!request.adapter.empty()) {
     LORICA_ASSIGN_OR_RETURN(adapter, impl_->registry.Acquire(request.adapter));
   }
   const double weight = request.adapter_weight;

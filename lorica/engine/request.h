@@ -5,12 +5,17 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lorica/base/status.h"
+
+namespace lorica::lora {
+class Version;
+}
 
 namespace lorica::engine {
 
@@ -45,6 +50,9 @@ struct SamplingParams {
 struct Request {
   std::vector<int32_t> prompt;  // at least one token
   std::string adapter;          // empty: the base model
+  // The version to run with; null: the current one of `adapter`. So that several requests of one
+  // client are of one version.
+  std::shared_ptr<lora::Version> version;
   double adapter_weight = 1.0;  // multiplies the adapter's scale
   SamplingParams sampling;
 };

@@ -52,6 +52,8 @@ class AdapterRef {
 
   bool is_base() const { return version_ == nullptr; }
   const Version& version() const { return *version_; }
+  // For further pins of the same version.
+  const std::shared_ptr<Version>& shared() const { return version_; }
 
  private:
   std::shared_ptr<Version> version_;

@@ -53,12 +53,16 @@ Status Completion::Prepare() {
   return OkStatus();
 }
 
-Status Completion::Start() {
+Status Completion::Start(const lora::AdapterRef& adapter) {
   LORICA_RETURN_IF_ERROR(Prepare());
   for (size_t i = 0; i < choices_.size(); ++i) {
     engine::Request request;
     request.prompt = choices_[i].prompt;
-    request.adapter = context_.adapter;
+    if (!adapter.is_base()) {
+      request.adapter = adapter.version().name();
+      request.version = adapter.shared();
+      request.adapter_weight = request_.lora_scale;
+    }
     request.sampling = request_.sampling;
     if (request.sampling.seed) {
       request.sampling.seed =

@@ -33,14 +33,14 @@ class Completion : public std::enable_shared_from_this<Completion> {
     std::shared_ptr<const formats::Tokenizer> tokenizer;
     std::string id;           // "cmpl-..."
     int64_t created = 0;      // seconds since 1970
-    std::string adapter;      // empty: the base
     std::string fingerprint;  // system_fingerprint
   };
 
   Completion(Context context, CompletionRequest request, CompletionCallbacks callbacks);
 
-  // Submits every choice. On an error nothing is left in flight and no callback comes.
-  Status Start();
+  // Submits every choice, all with this version. On an error nothing is left in flight and no
+  // callback comes.
+  Status Start(const lora::AdapterRef& adapter);
   // Ends it early: the client is gone. A callback that is running ends; no other comes.
   void Cancel();
 

@@ -49,6 +49,7 @@ constexpr std::array kKnownFields = {"model",
                                      "include_stop_str_in_output",
                                      "skip_special_tokens",
                                      "add_special_tokens",
+                                     "lora",
                                      "metadata",
                                      "store",
                                      "service_tier"};
@@ -243,6 +244,26 @@ void ReadSampling(Fields* fields, engine::SamplingParams* sampling) {
   fields->Read("echo", &sampling->echo);
 }
 
+// [{"name": NAME, "scale": NUMBER}], of one entry.
+void ReadLora(Fields* fields, CompletionRequest* request) {
+  const boost::json::value* value = fields->reader().Find("lora");
+  if (value == nullptr) return;
+  constexpr std::string_view kExpected = "a list of one object with name and scale";
+  const boost::json::array* list = value->if_array();
+  if (list == nullptr || list->size() != 1) return fields->Wrong("lora", kExpected);
+  const Result<JsonObjectReader> entry = JsonObjectReader::Of(list->front(), "\"lora\"");
+  if (!entry.ok()) return fields->Wrong("lora", kExpected);
+  for (const auto& [key, field] : entry->object()) {
+    if (key != "name" && key != "scale") return fields->Wrong("lora", kExpected);
+  }
+  Result<std::string> name = entry->String("name");
+  if (!name.ok()) return fields->Fail("lora", name.status());
+  Result<std::optional<double>> scale = entry->OptionalDouble("scale");
+  if (!scale.ok()) return fields->Fail("lora", scale.status());
+  request->lora_name = *std::move(name);
+  request->lora_scale = scale->value_or(1.0);
+}
+
 void ReadStreaming(Fields* fields, CompletionRequest* request) {
   fields->Read("stream", &request->stream);
   Result<std::optional<JsonObjectReader>> options =
@@ -306,6 +327,7 @@ ApiResult<CompletionRequest> ParseCompletionRequest(std::string_view body,
   ReadLogitBias(&fields, &request.sampling);
   ReadLogprobs(&fields, &request.sampling);
   ReadStreaming(&fields, &request);
+  ReadLora(&fields, &request);
   fields.Read("return_token_ids", &request.return_token_ids);
   fields.Read("add_special_tokens", &request.add_special_tokens);
   fields.Read("skip_special_tokens", &request.skip_special_tokens);

@@ -10,10 +10,12 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "lorica/base/log.h"
+#include "lorica/server/adapter_routes.h"
 #include "lorica/server/json_writer.h"
 
 namespace lorica::server {
@@ -78,6 +80,31 @@ ApiError RouteError(int status, std::string message) {
   return error;
 }
 
+// Without its query.
+template <typename Request>
+std::string Target(const Request& request) {
+  const std::string target(request.target());
+  return target.substr(0, target.find('?'));
+}
+
+// Runs `work` on another executor while this coroutine waits.
+template <typename T, typename Work>
+asio::awaitable<T> Elsewhere(asio::thread_pool& pool, Work work) {
+  co_return co_await asio::co_spawn(
+      pool, [work = std::move(work)]() -> asio::awaitable<T> { co_return work(); },
+      asio::use_awaitable);
+}
+
+// A client that asks whether it may send its body is told so. False when it is gone.
+asio::awaitable<bool> Continue(beast::tcp_stream& stream, const http::fields& head) {
+  if (!beast::iequals(head[http::field::expect], "100-continue")) co_return true;
+  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  stream.expires_after(kWriteTimeout);
+  const auto [error, bytes] =
+      co_await asio::async_write(stream, asio::buffer(kContinue.data(), kContinue.size()), kToken);
+  co_return !error;
+}
+
 // Compares in a time that does not depend on where two keys first differ.
 bool SameKey(std::string_view a, std::string_view b) {
   unsigned char difference = a.size() == b.size() ? 0 : 1;
@@ -118,7 +145,8 @@ asio::awaitable<void> WatchClose(tcp::socket& socket) {
 }  // namespace
 
 struct HttpServer::Impl {
-  Impl(const HttpOptions& options, OpenAiApi* api) : options(options), api(api) {}
+  Impl(const HttpOptions& options, OpenAiApi* api, AdapterAdmin* admin)
+      : options(options), api(api), admin(admin) {}
 
   asio::awaitable<void> Accept();
   asio::awaitable<void> Serve(tcp::socket socket);
@@ -129,11 +157,22 @@ struct HttpServer::Impl {
                                      Channel& channel, Message first);
   asio::awaitable<bool> Send(beast::tcp_stream& stream, HttpResponse response);
   std::optional<HttpResponse> Plain(const HttpRequest& request) const;
+  // The answer to one that lacks the key; `head` is what the request begins with.
+  std::optional<ApiError> Unauthorized(const http::fields& head) const;
+  // PUT /v1/adapters/{name}: the body goes to a file while it comes.
+  asio::awaitable<bool> Upload(beast::tcp_stream& stream, beast::flat_buffer& buffer,
+                               http::request_parser<http::empty_body>& head);
+  asio::awaitable<bool> ChangeAdapters(beast::tcp_stream& stream, const HttpRequest& request,
+                                       std::string target);
+  // An answer that comes before the whole request was read; the connection ends with it.
+  asio::awaitable<void> Reject(beast::tcp_stream& stream, ApiError error);
 
   const HttpOptions options;
   OpenAiApi* const api;
+  AdapterAdmin* const admin;
   const std::shared_ptr<asio::io_context> io = std::make_shared<asio::io_context>(1);
   tcp::acceptor acceptor{*io};
+  asio::thread_pool changes{1};  // the last to be made: it ends before what its work uses
 };
 
 asio::awaitable<void> HttpServer::Impl::Accept() {
@@ -155,18 +194,27 @@ asio::awaitable<void> HttpServer::Impl::Serve(tcp::socket socket) {
   beast::tcp_stream stream(std::move(socket));
   beast::flat_buffer buffer;
   while (true) {
-    http::request_parser<http::string_body> parser;
-    parser.body_limit(static_cast<uint64_t>(options.body_limit_bytes));
+    http::request_parser<http::empty_body> head;
+    head.body_limit(boost::none);  // the body is another parser's
     stream.expires_after(kReadTimeout);
-    const auto [error, bytes] = co_await http::async_read(stream, buffer, parser, kToken);
+    auto [error, bytes] = co_await http::async_read_header(stream, buffer, head, kToken);
+    if (!error && head.get().method() == http::verb::put && UploadName(Target(head.get()))) {
+      if (!co_await Upload(stream, buffer, head)) break;
+      continue;
+    }
+    const auto limit = static_cast<uint64_t>(options.body_limit_bytes);
+    http::request_parser<http::string_body> parser(std::move(head));
+    parser.body_limit(limit);
+    if (!error && parser.content_length().value_or(0) > limit) error = http::error::body_limit;
+    if (!error) {
+      if (!co_await Continue(stream, parser.get())) break;
+      stream.expires_after(kReadTimeout);
+      std::tie(error, bytes) = co_await http::async_read(stream, buffer, parser, kToken);
+    }
     if (error == http::error::body_limit) {
-      HttpRequest request = parser.release();
-      request.keep_alive(false);
-      co_await Send(
-          stream, MakeError(request, RouteError(413, "request body: expected at most " +
-                                                         std::to_string(options.body_limit_bytes) +
-                                                         " bytes, found more")));
-      co_await Linger(stream);
+      co_await Reject(stream, RouteError(413, "request body: expected at most " +
+                                                  std::to_string(options.body_limit_bytes) +
+                                                  " bytes, found more"));
       break;
     }
     if (error == http::error::end_of_stream || error == beast::error::timeout ||
@@ -174,13 +222,8 @@ asio::awaitable<void> HttpServer::Impl::Serve(tcp::socket socket) {
       break;
     }
     if (error) {
-      HttpRequest request;
-      request.version(11);
-      request.keep_alive(false);
-      co_await Send(stream,
-                    MakeError(request, RouteError(400, "request: expected HTTP/1.1, found " +
-                                                           error.message())));
-      co_await Linger(stream);
+      co_await Reject(stream,
+                      RouteError(400, "request: expected HTTP/1.1, found " + error.message()));
       break;
     }
     const HttpRequest request = parser.release();
@@ -191,20 +234,102 @@ asio::awaitable<void> HttpServer::Impl::Serve(tcp::socket socket) {
   stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
 }
 
+asio::awaitable<void> HttpServer::Impl::Reject(beast::tcp_stream& stream, ApiError error) {
+  HttpRequest request;
+  request.version(11);
+  request.keep_alive(false);
+  co_await Send(stream, MakeError(request, error));
+  co_await Linger(stream);
+}
+
+asio::awaitable<bool> HttpServer::Impl::Upload(beast::tcp_stream& stream,
+                                               beast::flat_buffer& buffer,
+                                               http::request_parser<http::empty_body>& head) {
+  if (const std::optional<ApiError> error = Unauthorized(head.get())) {
+    co_await Reject(stream, *error);
+    co_return false;
+  }
+  AdapterAdmin::Upload upload;
+  upload.name = *UploadName(Target(head.get()));
+  upload.content_type = std::string(head.get()[http::field::content_type]);
+  upload.if_match = std::string(head.get()[http::field::if_match]);
+  upload.body_path = admin->NewBodyPath();
+  const auto limit = static_cast<uint64_t>(admin->upload_limit_bytes());
+  http::request_parser<http::file_body> parser(std::move(head));
+  parser.body_limit(limit);
+  error_code error;
+  parser.get().body().open(upload.body_path.c_str(), beast::file_mode::write_new, error);
+  if (!error && parser.content_length().value_or(0) > limit) error = http::error::body_limit;
+  if (!error && !co_await Continue(stream, parser.get())) error = asio::error::eof;
+  while (!error && !parser.is_done()) {
+    stream.expires_after(kReadTimeout);
+    size_t bytes = 0;
+    std::tie(error, bytes) = co_await http::async_read_some(stream, buffer, parser, kToken);
+  }
+  stream.expires_never();
+  HttpRequest request;
+  request.version(parser.get().version());
+  request.keep_alive(parser.get().keep_alive());
+  parser.get().body().close();
+  if (error) {
+    admin->RemoveBody(upload.body_path);
+    if (error == http::error::body_limit) {
+      co_await Reject(stream, RouteError(413, "upload: expected at most " + std::to_string(limit) +
+                                                  " bytes, found more"));
+    } else if (error.category() == boost::system::generic_category() ||
+               error == boost::system::errc::no_space_on_device) {
+      co_await Reject(stream, RouteError(507, "upload: cannot be written: " + error.message()));
+    }
+    co_return false;
+  }
+  AdapterAnswer answer = co_await Elsewhere<AdapterAnswer>(changes, [this, &upload] {
+    AdapterAnswer put = ToAnswer(admin->Put(upload));
+    admin->RemoveBody(upload.body_path);
+    return put;
+  });
+  co_return co_await Send(stream, MakeResponse(request, answer.http_status, std::move(answer.body),
+                                               answer.content_type));
+}
+
+asio::awaitable<bool> HttpServer::Impl::ChangeAdapters(beast::tcp_stream& stream,
+                                                       const HttpRequest& request,
+                                                       std::string target) {
+  AdapterCall call;
+  call.method = std::string(request.method_string());
+  call.target = std::move(target);
+  call.body = request.body();
+  call.if_match = std::string(request[http::field::if_match]);
+  AdapterAnswer answer;
+  if (request.method() == http::verb::get) {
+    answer = AnswerAdapterCall(admin, call);
+  } else {
+    answer = co_await Elsewhere<AdapterAnswer>(
+        changes, [this, &call] { return AnswerAdapterCall(admin, call); });
+  }
+  co_return co_await Send(stream, MakeResponse(request, answer.http_status, std::move(answer.body),
+                                               answer.content_type));
+}
+
+std::optional<ApiError> HttpServer::Impl::Unauthorized(const http::fields& head) const {
+  if (options.api_key.empty()) return std::nullopt;
+  const auto header = head[http::field::authorization];
+  if (SameKey(std::string_view(header.data(), header.size()), "Bearer " + options.api_key)) {
+    return std::nullopt;
+  }
+  ApiError error = RouteError(401, "expected the API key as a bearer token");
+  error.code = "invalid_api_key";
+  return error;
+}
+
 // The calls that need no engine step.
 std::optional<HttpResponse> HttpServer::Impl::Plain(const HttpRequest& request) const {
-  std::string target(request.target());
-  target = target.substr(0, target.find('?'));
+  const std::string target = Target(request);
   constexpr std::string_view kModels = "/v1/models/";
   if (target == "/health") return MakeResponse(request, 200, "", "text/plain");
-  if (!options.api_key.empty()) {
-    const auto header = request[http::field::authorization];
-    if (!SameKey(std::string_view(header.data(), header.size()), "Bearer " + options.api_key)) {
-      ApiError error = RouteError(401, "expected the API key as a bearer token");
-      error.code = "invalid_api_key";
-      return MakeError(request, error);
-    }
+  if (const std::optional<ApiError> error = Unauthorized(request)) {
+    return MakeError(request, *error);
   }
+  if (IsAdapterTarget(target)) return std::nullopt;
   const bool is_get = request.method() == http::verb::get;
   if (target == "/v1/completions") {
     if (request.method() == http::verb::post) return std::nullopt;
@@ -227,6 +352,10 @@ asio::awaitable<bool> HttpServer::Impl::Answer(beast::tcp_stream& stream,
                                                const HttpRequest& request) {
   std::optional<HttpResponse> plain = Plain(request);
   if (plain) co_return co_await Send(stream, std::move(*plain));
+  std::string target = Target(request);
+  if (IsAdapterTarget(target)) {
+    co_return co_await ChangeAdapters(stream, request, std::move(target));
+  }
   co_return co_await Complete(stream, request);
 }
 
@@ -305,8 +434,9 @@ asio::awaitable<bool> HttpServer::Impl::Send(beast::tcp_stream& stream, HttpResp
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpServer::~HttpServer() = default;
 
-Result<std::unique_ptr<HttpServer>> HttpServer::Listen(const HttpOptions& options, OpenAiApi* api) {
-  auto impl = std::make_unique<Impl>(options, api);
+Result<std::unique_ptr<HttpServer>> HttpServer::Listen(const HttpOptions& options, OpenAiApi* api,
+                                                       AdapterAdmin* admin) {
+  auto impl = std::make_unique<Impl>(options, api, admin);
   error_code error;
   const std::string host = options.host == "localhost" ? "127.0.0.1" : options.host;
   const asio::ip::address address = asio::ip::make_address(host, error);

@@ -1,6 +1,7 @@
-// HttpServer: OpenAiApi over HTTP/1.1 and server-sent events, on one I/O thread. The program owns
-// it; Run blocks the calling thread, Stop may be called from any. The engine runs elsewhere and
-// reaches a connection only by posting to it, so a slow client holds nobody up.
+// HttpServer: OpenAiApi and AdapterAdmin over HTTP/1.1 and server-sent events, on one I/O thread.
+// The program owns it; Run blocks the calling thread, Stop may be called from any. The engine runs
+// elsewhere and reaches a connection only by posting to it, so a slow client holds nobody up;
+// changes of adapters, which read and write files, run on a thread of their own.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "lorica/base/status.h"
+#include "lorica/server/adapter_admin.h"
 #include "lorica/server/openai_api.h"
 
 namespace lorica::server {
@@ -22,7 +24,8 @@ struct HttpOptions {
 class HttpServer {
  public:
   // Binds and listens. UNAVAILABLE with the system's reason; INVALID_ARGUMENT for a bad host.
-  static Result<std::unique_ptr<HttpServer>> Listen(const HttpOptions& options, OpenAiApi* api);
+  static Result<std::unique_ptr<HttpServer>> Listen(const HttpOptions& options, OpenAiApi* api,
+                                                    AdapterAdmin* admin);
   ~HttpServer();
 
   uint16_t port() const;

@@ -53,12 +53,10 @@ GenerationDefaults OpenAiApi::DefaultsFor(const std::string& name) const {
   return Merge(options_.model_defaults, found->second);
 }
 
-std::string OpenAiApi::Fingerprint(const std::string& adapter) const {
+std::string OpenAiApi::Fingerprint(const lora::AdapterRef& adapter) const {
   std::string text = "fp_" + options_.model->digest().substr(0, kFingerprintDigits);
-  if (adapter.empty()) return text;
-  Result<lora::AdapterRef> version = options_.engine->registry().Acquire(adapter);
-  if (version.ok()) text += "_" + version->version().digest().substr(0, kFingerprintDigits);
-  return text;
+  if (adapter.is_base()) return text;
+  return text + "_" + adapter.version().digest().substr(0, kFingerprintDigits);
 }
 
 ApiResult<std::shared_ptr<Completion>> OpenAiApi::StartCompletion(std::string_view body,
@@ -67,27 +65,41 @@ ApiResult<std::shared_ptr<Completion>> OpenAiApi::StartCompletion(std::string_vi
   ApiResult<std::string> name = ParseModelName(body);
   if (auto* error = std::get_if<ApiError>(&name)) return std::move(*error);
   const std::string& model = std::get<std::string>(name);
-  Completion::Context context;
+  // Held until every choice is submitted, so that all are of one version.
+  lora::AdapterRef adapter;
   if (!IsBaseName(model)) {
     Result<lora::AdapterRef> version = options_.engine->registry().Acquire(model);
     if (!version.ok()) return ToApiError(version.status(), "model");
-    context.adapter = model;
+    adapter = *std::move(version);
   }
   ApiResult<CompletionRequest> request = ParseCompletionRequest(body, DefaultsFor(model));
   if (auto* error = std::get_if<ApiError>(&request)) return std::move(*error);
+  const std::string& lora_name = std::get<CompletionRequest>(request).lora_name;
+  if (!lora_name.empty() && adapter.is_base()) {
+    Result<lora::AdapterRef> version = options_.engine->registry().Acquire(lora_name);
+    if (!version.ok()) return ToApiError(version.status(), "lora");
+    adapter = *std::move(version);
+  } else if (!lora_name.empty() && lora_name != model) {
+    return ToApiError(InvalidArgument("\"lora\": expected \"" + model +
+                                      "\" as \"model\" has it, "
+                                      "found \"" +
+                                      lora_name + "\""),
+                      "lora");
+  }
 
   if (transport == TransportKind::kBatch && std::get<CompletionRequest>(request).stream) {
     return ToApiError(InvalidArgument("\"stream\": expected false in a batch file, found true"),
                       "stream");
   }
+  Completion::Context context;
   context.engine = options_.engine;
   context.tokenizer = options_.tokenizer;
   context.id = "cmpl-" + std::to_string(next_id_.fetch_add(1));
   context.created = SecondsNow();
-  context.fingerprint = Fingerprint(context.adapter);
+  context.fingerprint = Fingerprint(adapter);
   auto completion = std::make_shared<Completion>(
       std::move(context), std::get<CompletionRequest>(std::move(request)), std::move(callbacks));
-  const Status started = completion->Start();
+  const Status started = completion->Start(adapter);
   if (!started.ok()) return ToApiError(started);
   return completion;
 }

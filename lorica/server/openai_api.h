@@ -52,7 +52,7 @@ class OpenAiApi {
 
  private:
   GenerationDefaults DefaultsFor(const std::string& name) const;
-  std::string Fingerprint(const std::string& adapter) const;
+  std::string Fingerprint(const lora::AdapterRef& adapter) const;
   void WriteModel(const std::string& name, bool is_base, JsonWriter* json) const;
 
   const Options options_;

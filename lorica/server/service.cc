@@ -1,65 +1,14 @@
 #include "lorica/server/service.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <optional>
-#include <system_error>
 
-#include "lorica/base/log.h"
 #include "lorica/formats/gguf.h"
 #include "lorica/kernels/open_backend.h"
-#include "lorica/lora/adapter_loader.h"
 
 namespace lorica::server {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string LastPart(const std::string& path) {
-  fs::path p(path);
-  if (!p.has_filename()) p = p.parent_path();
-  return p.extension() == ".gguf" ? p.stem().string() : p.filename().string();
-}
-
-// The direct entries of the folder, one adapter each, by name.
-Result<std::vector<NamedPath>> ListAdapters(const std::string& folder) {
-  std::error_code error;
-  fs::directory_iterator entries(folder, error);
-  if (error) return NotFound("--adapters " + folder + ": cannot be read: " + error.message());
-  const fs::path root = fs::canonical(folder, error);
-  std::vector<NamedPath> adapters;
-  for (const fs::directory_entry& entry : entries) {
-    const std::string path = entry.path().string();
-    if (entry.path().filename().string().front() == '.') continue;
-    const bool is_gguf = entry.path().extension() == ".gguf";
-    if (!entry.is_directory(error) && !is_gguf) continue;
-    adapters.push_back({LastPart(path), path});
-  }
-  std::sort(adapters.begin(), adapters.end(),
-            [](const NamedPath& a, const NamedPath& b) { return a.name < b.name; });
-  return adapters;
-}
-
-// Links are followed for --lora-modules (hub caches consist of them), never out of --adapters.
-Status CheckInside(const std::string& folder, const std::string& path) {
-  std::error_code error;
-  const fs::path root = fs::canonical(folder, error);
-  const fs::path target = fs::canonical(path, error);
-  if (error) return NotFound(path + ": cannot be resolved: " + error.message());
-  std::vector<fs::path> inside = {target};
-  if (fs::is_directory(target, error)) {
-    for (const fs::directory_entry& entry : fs::directory_iterator(target, error)) {
-      inside.push_back(fs::canonical(entry.path(), error));
-      if (error) return NotFound(entry.path().string() + ": a link that leads nowhere");
-    }
-  }
-  for (const fs::path& real : inside) {
-    if (std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first != root.end()) {
-      return InvalidArgument(path + ": a link leads out of " + folder + ", to " + real.string());
-    }
-  }
-  return OkStatus();
-}
 
 Result<DType> KvDType(const std::string& text, const model::Model& model) {
   if (text == "auto") {
@@ -107,53 +56,22 @@ Result<std::unique_ptr<Service>> Service::Open(const ServiceOptions& options) {
   if (api.base_names.empty()) api.base_names.push_back(LastPart(options.model_path));
   LORICA_ASSIGN_OR_RETURN(api.model_defaults, ReadGenerationDefaults(options.model_path));
   service->api_ = std::make_unique<OpenAiApi>(std::move(api));
-  service->LoadAdapters(options);
+  AdapterAdmin::Options admin;
+  admin.engine = service->engine_.get();
+  admin.model = service->model_.get();
+  admin.api = service->api_.get();
+  admin.model_name = LastPart(options.model_path);
+  admin.adapters_folder = options.adapters_folder;
+  admin.state_folder = options.state_folder;
+  admin.load.max_rank = options.max_lora_rank;
+  admin.load.ledger = &service->context_->ledger;
+  admin.upload_limit_bytes = options.upload_limit_bytes;
+  LORICA_ASSIGN_OR_RETURN(service->admin_, AdapterAdmin::Open(admin));
+  service->admin_->LoadAtStart(options.lora_modules);
   return service;
 }
 
 Service::~Service() { Stop(); }
-
-void Service::LoadAdapters(const ServiceOptions& options) {
-  for (const NamedPath& adapter : options.lora_modules) LoadOne(adapter, options);
-  if (options.adapters_folder.empty()) return;
-  Result<std::vector<NamedPath>> listed = ListAdapters(options.adapters_folder);
-  if (!listed.ok()) return LogError(listed.status().message());
-  for (const NamedPath& adapter : *listed) {
-    const Status inside = CheckInside(options.adapters_folder, adapter.path);
-    if (inside.ok()) {
-      LoadOne(adapter, options);
-    } else {
-      LogError("adapter " + adapter.name + " is refused: " + inside.message());
-      engine_->registry().Refuse(adapter.name, inside);
-    }
-  }
-}
-
-void Service::LoadOne(const NamedPath& adapter, const ServiceOptions& options) {
-  if (engine_->registry().Contains(adapter.name) || api_->IsBaseName(adapter.name)) {
-    return LogError("adapter " + adapter.name + " at " + adapter.path +
-                    " is refused: the name is taken; the first of a name stays");
-  }
-  const auto load = [&]() -> Status {
-    lora::LoadOptions load_options;
-    load_options.max_rank = options.max_lora_rank;
-    load_options.ledger = &context_->ledger;
-    std::vector<std::string> warnings;
-    LORICA_ASSIGN_OR_RETURN(std::shared_ptr<const lora::Adapter> loaded,
-                            lora::LoadAdapter(adapter.path, *model_, load_options, &warnings));
-    for (const std::string& warning : warnings) {
-      LogWarning("adapter " + adapter.name + ": " + warning);
-    }
-    LORICA_ASSIGN_OR_RETURN(GenerationDefaults defaults, ReadGenerationDefaults(adapter.path));
-    LORICA_RETURN_IF_ERROR(engine_->PublishAdapter(adapter.name, std::move(loaded)));
-    api_->SetAdapterDefaults(adapter.name, std::move(defaults));
-    return OkStatus();
-  };
-  const Status status = load();
-  if (status.ok()) return;
-  LogError("adapter " + adapter.name + " is refused: " + status.message());
-  engine_->registry().Refuse(adapter.name, status);
-}
 
 void Service::StartThread() {
   thread_ = std::thread([this] {

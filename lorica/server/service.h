@@ -15,20 +15,18 @@
 #include "lorica/engine/engine.h"
 #include "lorica/kernels/backend.h"
 #include "lorica/model/model.h"
+#include "lorica/server/adapter_admin.h"
 #include "lorica/server/openai_api.h"
 
 namespace lorica::server {
-
-struct NamedPath {
-  std::string name;
-  std::string path;
-};
 
 struct ServiceOptions {
   std::string model_path;
   std::vector<std::string> served_names;  // empty: the model path's last part
   std::string adapters_folder;            // empty: none
   std::vector<NamedPath> lora_modules;
+  std::string state_folder;  // uploads and unloads outlive the process in it; empty: they do not
+  int64_t upload_limit_bytes = int64_t{1} << 30;
   int32_t threads = 0;  // 0: every core
   model::ComputeType compute_type = model::ComputeType::kAuto;
   std::string kv_cache_dtype = "auto";
@@ -45,6 +43,7 @@ class Service {
   ~Service();
 
   OpenAiApi& api() { return *api_; }
+  AdapterAdmin& admin() { return *admin_; }
   engine::Engine& engine() { return *engine_; }
   const model::Model& model() const { return *model_; }
   const std::shared_ptr<const formats::Tokenizer>& tokenizer() const { return tokenizer_; }
@@ -57,15 +56,13 @@ class Service {
  private:
   Service() = default;
 
-  void LoadAdapters(const ServiceOptions& options);
-  void LoadOne(const NamedPath& adapter, const ServiceOptions& options);
-
   std::unique_ptr<MachineContext> context_;
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<model::Model> model_;
   std::shared_ptr<const formats::Tokenizer> tokenizer_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<OpenAiApi> api_;
+  std::unique_ptr<AdapterAdmin> admin_;
   std::thread thread_;
 };
 

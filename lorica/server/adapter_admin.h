@@ -1,0 +1,112 @@
+// AdapterAdmin: adapters that come and go while the server runs, without a transport: uploads,
+// loads from --adapters, unloads, pins, and what is known of each. A change is durable, where there
+// is a
+// --state folder, before it is published, and published before it is answered. Owned by Service;
+// any thread may call it. Changes are made one at a time and read files, so they belong on a thread
+// that may wait; List and Get do not wait.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lorica/base/file_system.h"
+#include "lorica/engine/engine.h"
+#include "lorica/server/adapter_paths.h"
+#include "lorica/server/adapter_state.h"
+#include "lorica/server/openai_api.h"
+
+namespace lorica::server {
+
+class AdapterAdmin {
+ public:
+  struct Options {
+    engine::Engine* engine = nullptr;
+    const model::Model* model = nullptr;
+    OpenAiApi* api = nullptr;
+    std::string model_name;       // what base_model_name_or_path is compared with
+    std::string adapters_folder;  // empty: none
+    std::string state_folder;     // empty: nothing outlives the process
+    lora::LoadOptions load;
+    int64_t upload_limit_bytes = int64_t{1} << 30;
+  };
+  static Result<std::unique_ptr<AdapterAdmin>> Open(const Options& options);
+  ~AdapterAdmin();
+
+  // What the state folder, `modules` and the adapters folder hold, in this order; of a name given
+  // twice the first stays. A refused adapter is logged in one line and answers its requests.
+  void LoadAtStart(const std::vector<NamedPath>& modules);
+
+  struct Upload {
+    std::string name;
+    std::string body_path;  // of NewBodyPath; the body as it came
+    std::string content_type;
+    std::string if_match;  // a digest, "*", or empty
+  };
+  int64_t upload_limit_bytes() const { return options_.upload_limit_bytes; }
+  // Where the transport writes an upload's body, and what it does with it afterwards.
+  std::string NewBodyPath();
+  void RemoveBody(const std::string& path);
+
+  // Each answers with JSON, or text where vLLM does, or the error.
+  ApiResult<std::string> Put(const Upload& upload);
+  ApiResult<std::string> Delete(const std::string& name, const std::string& if_match);
+  ApiResult<std::string> SetPinned(const std::string& name, bool pinned);
+  ApiResult<std::string> LoadByPath(std::string_view body);    // {lora_name, lora_path}
+  ApiResult<std::string> UnloadByName(std::string_view body);  // {lora_name}
+  std::string List() const;
+  ApiResult<std::string> Get(const std::string& name) const;
+
+ private:
+  struct Loaded {
+    std::shared_ptr<const lora::Adapter> adapter;
+    lora::AdapterSource source;
+    GenerationDefaults defaults;
+    std::vector<std::string> warnings;
+  };
+  // Uploaded files that no entry names and that a version in flight may still be fetched from.
+  struct Leftover {
+    std::string digest;
+    std::weak_ptr<lora::TieredAdapter> holder;
+  };
+
+  AdapterAdmin(const Options& options, std::unique_ptr<FileSystem> files)
+      : options_(options), files_(std::move(files)) {}
+
+  Result<Loaded> Load(const std::string& path) const;
+  Status Publish(const std::string& name, Loaded loaded);
+  void LoadFromState();
+  void LoadGiven(const NamedPath& given);
+  void Refuse(const std::string& name, const Status& reason);
+  Result<std::vector<ArchiveFile>> ReadUpload(const Upload& upload,
+                                              std::span<const std::byte> bytes) const;
+  Status CheckName(const std::string& name) const;
+  // The current version's adapter; null when the name is not served.
+  lora::AdapterHold Current(const std::string& name) const;
+  ApiResult<std::string> CheckMatch(const std::string& name, const std::string& if_match) const;
+  // A version of `name` has been replaced or removed; pins follow the name.
+  void MovePin(const std::string& name);
+  void SweepLeftovers();
+  Status Remove(const std::string& name);
+  void WriteAdapter(const std::string& name, const lora::AdapterHold& adapter,
+                    JsonWriter* json) const;
+
+  const Options options_;
+  const std::unique_ptr<FileSystem> files_;
+  std::string own_folder_;   // removed at the end; empty with --state
+  std::string body_folder_;  // fixed by Open
+  std::atomic<uint64_t> next_body_{1};
+
+  std::mutex changing_;  // held over a change; guards all below
+  std::unique_ptr<AdapterState> state_;
+  std::map<std::string, std::string> given_;  // names of --lora-modules and --adapters: their path
+  std::map<std::string, lora::AdapterHold> pinned_;
+  std::vector<Leftover> leftovers_;
+};
+
+}  // namespace lorica::server
