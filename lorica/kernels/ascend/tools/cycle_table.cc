@@ -1,0 +1,214 @@
+// Prints the modelled cycles of the operator and of its opponents, with the byte floor of each case
+// and the sensitivity to the model's doubtful constants. Cycles of a model, never a measurement.
+//
+//   ascend_cycle_table                 the table
+//   ascend_cycle_table --sensitivity   ratios with each doubtful constant halved and doubled
+//   ascend_cycle_table --trace FILE    one decode step, for Perfetto
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <set>
+
+#include "lorica/kernels/ascend/baseline_fixture.h"
+
+namespace lorica::ascend {
+namespace {
+
+using lora::SlotId;
+
+struct Case {
+  const char* name;
+  int64_t k;
+  std::vector<int64_t> n;
+  std::vector<int32_t> ranks;
+  std::vector<SlotId> slots;
+};
+
+std::vector<SlotId> Spread(int32_t tokens, int32_t adapters) {
+  std::vector<SlotId> slots;
+  for (int32_t t = 0; t < tokens; ++t) slots.push_back(SlotId{t * adapters / tokens});
+  return slots;
+}
+
+std::vector<Case> Cases() {
+  const std::vector<int32_t> sixteen(16, 16);
+  std::vector<int32_t> mixed;
+  const int32_t ranks[] = {8, 16, 32, 64};
+  for (int32_t i = 0; i < 20; ++i) mixed.push_back(ranks[i % 4]);
+  return {
+      {"16 tokens, 16 adapters r16, 4096x4096", 4096, {4096}, sixteen, Spread(16, 16)},
+      {"16 tokens, 1 adapter r16, 4096x4096", 4096, {4096}, {16}, Spread(16, 1)},
+      {"32 tokens, 20 adapters r8-64, 4096x4096", 4096, {4096}, mixed, Spread(32, 20)},
+      {"16 tokens, 16 adapters r16, qkv 8B", 4096, {4096, 1024, 1024}, sixteen, Spread(16, 16)},
+      {"16 tokens, 16 adapters r16, gate_up 8B", 4096, {14336, 14336}, sixteen, Spread(16, 16)},
+      {"16 tokens, 16 adapters r16, down 8B", 14336, {4096}, sixteen, Spread(16, 16)},
+      {"64 tokens, 64 adapters r16, 4096x4096",
+       4096,
+       {4096},
+       std::vector<int32_t>(64, 16),
+       Spread(64, 64)},
+      {"prompt of 1024 tokens r16, 4096x4096", 4096, {4096}, {16}, Spread(1024, 1)},
+  };
+}
+
+// Cycles below which no schedule can go: unique bytes of A, B, x and y over the rates. Cold, A and
+// B come from memory; x and y, and everything when warm, over the cores' own paths.
+double FloorOf(const Case& c, const SocSpec& soc, bool in_l2) {
+  std::set<int32_t> active;
+  double rows = 0;
+  for (const SlotId slot : c.slots) {
+    if (slot != lora::kBaseModel) {
+      active.insert(slot.index);
+      ++rows;
+    }
+  }
+  double weights = 0, read = rows * static_cast<double>(c.k) * 2, written = 0;
+  for (const int64_t n : c.n) {
+    for (const int32_t slot : active) {
+      const int32_t rank = (c.ranks[static_cast<size_t>(slot)] + 15) / 16 * 16;
+      weights += rank * static_cast<double>(c.k + n) * 2;
+    }
+    read += rows * static_cast<double>(n) * 2;
+    written += rows * static_cast<double>(n) * 2;
+  }
+  const double own = (weights + read) / (soc.gm_to_l1 * soc.cube_cores);
+  const double out = written / (soc.l0c_to_gm * soc.cube_cores);
+  const double memory = in_l2 ? 0 : weights / soc.memory_rate;
+  return std::max({own, out, memory, (weights + read) / soc.l2_rate});
+}
+
+// What the busiest core of this very plan reads, over its path: the shrink repeated by each core
+// that shares an adapter included.
+double PlanFloorOf(const Timeline& timeline, const SocSpec& soc) {
+  std::vector<double> read(timeline.cores.size(), 0);
+  for (const TraceEvent& event : timeline.events) {
+    if (event.pipe == PIPE_MTE2) {
+      read[static_cast<size_t>(event.core)] += static_cast<double>(event.bytes);
+    }
+  }
+  double most = 0;
+  for (const double bytes : read) most = std::max(most, bytes);
+  return most / soc.gm_to_l1;
+}
+
+struct Row {
+  double fused = 0, atomic = 0, vector = 0, one = 0, floor = 0, plan_floor = 0;
+  Timeline timeline;
+};
+
+Row RunCase(Simulator* chip, const Case& c, bool in_l2, const LaunchOptions& launch,
+            bool everything) {
+  OperatorProblem problem({c.k, c.n, c.ranks, {}, DType::kF16, Arch::k2201}, 1);
+  const auto before = problem.RandomStep(c.slots);
+  OperatorProblem::RunOptions options;
+  options.in_l2 = in_l2;
+  options.launch = launch;
+  options.launch.trace = true;
+  options.limits = LimitsOf(chip->soc().cube_cores);
+  Row row;
+  auto step = before;
+  auto run = problem.Run(chip, options, &step);
+  LORICA_CHECK(run.launch.report.ok());
+  row.timeline = std::move(run.launch.timeline);
+  row.fused = row.timeline.cycles;
+  row.floor = FloorOf(c, chip->soc(), in_l2);
+  row.plan_floor = PlanFloorOf(row.timeline, chip->soc());
+  options.launch.trace = false;
+  if (everything) {
+    step = before;
+    options.y = YKind::kAtomic;
+    row.atomic = problem.Run(chip, options, &step).launch.timeline.cycles;
+    options.y = YKind::kFused;
+    step = before;
+    row.one = RunOneAtATime(chip, &problem, options, &step).cycles;
+  }
+  step = before;
+  row.vector = RunVectorBaseline(chip, problem, in_l2, launch, &step).cycles;
+  return row;
+}
+
+void PrintTable(Simulator* chip) {
+  std::printf("modelled cycles on %s; not a measurement\n\n",
+              std::string(chip->soc().name).c_str());
+  std::printf(
+      "| case | adapters | fused | atomic y | floor | fused / floor | plan's own reads | "
+      "vector | ratio | one at a time | ratio |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
+  for (const Case& c : Cases()) {
+    for (const bool in_l2 : {false, true}) {
+      const Row row = RunCase(chip, c, in_l2, {}, true);
+      std::printf("| %s | %s | %.0f | %.0f | %.0f | %.2f | %.0f | %.0f | %.2f | %.0f | %.2f |\n",
+                  c.name, in_l2 ? "in L2" : "cold", row.fused, row.atomic, row.floor,
+                  row.fused / row.floor, row.plan_floor, row.vector, row.vector / row.fused,
+                  row.one, row.one / row.fused);
+      std::fflush(stdout);
+    }
+  }
+  std::printf("\nbusy cycles of the slowest core, cold\n\n| case |");
+  for (int p = 0; p < kPipes; ++p) std::printf(" %s |", PipeName(p));
+  std::printf(" bytes from memory | bytes of GM read | bytes written |\n");
+  for (const Case& c : Cases()) {
+    if (c.slots.size() > 64) continue;
+    OperatorProblem problem({c.k, c.n, c.ranks, {}, DType::kF16, Arch::k2201}, 1);
+    auto step = problem.RandomStep(c.slots);
+    OperatorProblem::RunOptions options;
+    options.limits = LimitsOf(chip->soc().cube_cores);
+    const Timeline t = problem.Run(chip, options, &step).launch.timeline;
+    std::printf("| %s |", c.name);
+    for (const double busy : t.busy) std::printf(" %.0f |", busy);
+    std::printf(" %lld | %lld | %lld |\n", static_cast<long long>(t.memory_bytes),
+                static_cast<long long>(t.l2_bytes), static_cast<long long>(t.written_bytes));
+  }
+}
+
+void PrintSensitivity(Simulator* chip) {
+  struct Setting {
+    const char* name;
+    double LaunchOptions::*field;
+  };
+  const Setting settings[] = {{"memory latency", &LaunchOptions::memory_latency_scale},
+                              {"issue cost of the scalar unit", &LaunchOptions::issue_cost_scale},
+                              {"MTE2 rate", &LaunchOptions::mte2_rate_scale}};
+  std::printf("| case | adapters | as they are | least | with |\n|---|---|---|---|---|\n");
+  for (const Case& c : Cases()) {
+    if (c.slots.size() > 64) continue;
+    for (const bool in_l2 : {false, true}) {
+      const Row plain = RunCase(chip, c, in_l2, {}, false);
+      double least = plain.vector / plain.fused;
+      std::string with = "as they are";
+      for (const Setting& setting : settings) {
+        for (const double scale : {0.5, 2.0}) {
+          LaunchOptions launch;
+          launch.*setting.field = scale;
+          const Row row = RunCase(chip, c, in_l2, launch, false);
+          if (row.vector / row.fused < least) {
+            least = row.vector / row.fused;
+            with = std::string(setting.name) + (scale < 1 ? " halved" : " doubled");
+          }
+        }
+      }
+      std::printf("| %s | %s | %.2f | %.2f | %s |\n", c.name, in_l2 ? "in L2" : "cold",
+                  plain.vector / plain.fused, least, with.c_str());
+      std::fflush(stdout);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lorica::ascend
+
+int main(int argc, char** argv) {
+  auto chip = lorica::ascend::Simulator::Open("910B3").value();
+  if (argc > 2 && std::strcmp(argv[1], "--trace") == 0) {
+    const auto row =
+        lorica::ascend::RunCase(chip.get(), lorica::ascend::Cases()[2], false, {}, false);
+    std::ofstream(argv[2]) << row.timeline.ToTraceJson();
+    return 0;
+  }
+  if (argc > 1 && std::strcmp(argv[1], "--sensitivity") == 0) {
+    lorica::ascend::PrintSensitivity(chip.get());
+  } else {
+    lorica::ascend::PrintTable(chip.get());
+  }
+  return 0;
+}
