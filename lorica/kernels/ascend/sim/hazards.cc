@@ -81,7 +81,12 @@ bool Core::Hazards(const View& view, const Strip& strip, bool write) {
           clean = false;
         }
       }
-      if (granule.write_index > known[granule.write_pipe] && clean) {
+      const int64_t start = g << memory.shift;
+      const uint16_t low = static_cast<uint16_t>(std::max(begin, start) - start);
+      const uint16_t high =
+          static_cast<uint16_t>(std::min(last + 1, start + (int64_t{1} << memory.shift)) - start);
+      const bool pending = granule.write_index > known[granule.write_pipe];
+      if (pending && clean && low < granule.write_end && granule.write_begin < high) {
         ErrorKind kind = write ? ErrorKind::kWriteAfterWrite : ErrorKind::kReadAfterWrite;
         if (!Allowed(granule.write_pipe, granule.write_index, true, &kind)) {
           ReportHazard(view, g, kind, granule.write_pipe, granule.write_index);
@@ -96,6 +101,9 @@ bool Core::Hazards(const View& view, const Strip& strip, bool write) {
         granule.read_index[static_cast<size_t>(pipe)] = own;
         continue;
       }
+      const bool beside = pending && granule.write_pipe == pipe;
+      granule.write_begin = beside ? std::min(granule.write_begin, low) : low;
+      granule.write_end = beside ? std::max(granule.write_end, high) : high;
       granule.write_index = own;
       granule.write_pipe = static_cast<uint8_t>(pipe);
     }

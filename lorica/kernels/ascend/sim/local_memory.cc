@@ -1,7 +1,6 @@
 #include "lorica/kernels/ascend/sim/local_memory.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace lorica::ascend {
 
@@ -21,8 +20,8 @@ void LocalMemory::Create(Space which, const char* text, int64_t bytes, int64_t a
 
 void LocalMemory::Reset() {
   const size_t used = static_cast<size_t>(high_water);
-  std::memset(data.data(), 0, used);
-  std::memset(shadow.data(), 1, used);
+  std::fill_n(data.begin(), used, uint8_t{0});
+  std::fill_n(shadow.begin(), used, uint8_t{1});
   std::fill_n(granules.begin(), std::min(granules.size(), (used >> shift) + 1), Granule{});
   high_water = 0;
 }

@@ -24,6 +24,10 @@ struct Strip {
 struct Granule {
   uint32_t write_index = 0;
   std::array<uint32_t, kPipes> read_index{};
+  // Bytes of the granule that the last write covered, so that two results in one block do not
+  // count as one place.
+  uint16_t write_begin = 0;
+  uint16_t write_end = 0;
   uint8_t write_pipe = 0;
 };
 

@@ -277,6 +277,13 @@ void VecElementwise(VecOp op_code, const View& dst, const View* a, const View* b
     return "the mask has more lanes than the " + std::to_string(lanes) + " of a repeat";
   });
   const bool reads_dst = op_code == VecOp::kAxpy || op_code == VecOp::kMulAddDst;
+  for (int i = 1; i < 3; ++i) {
+    if (operands[i].view == nullptr || shape.count == 0) continue;
+    const int64_t apart = operands[i].view->offset - dst.offset;
+    op.Limit(apart == 0 || apart >= shape.count * operands[0].size ||
+                 -apart >= shape.count * operands[i].size,
+             "source and target overlap in part");
+  }
   for (int i = 0; i < 3; ++i) {
     if (operands[i].view == nullptr) continue;
     if (shape.count > 0) {

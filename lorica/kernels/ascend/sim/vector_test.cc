@@ -100,6 +100,18 @@ TEST_F(VectorTest, ReductionsGoByATree) {
   EXPECT_EQ(out_[192], all);
 }
 
+// Two results beside each other in one block of 32 bytes need no barrier; on one place they do.
+TEST_F(VectorTest, NeighboursInABlockAreTwoPlaces) {
+  const auto kernel = [](uint32_t second) {
+    return [second](auto d, auto a, auto) {
+      WholeReduceSum(d[0], a, 64, 1, 1, 1, 8);
+      WholeReduceSum(d[second], a[64], 64, 1, 1, 1, 8);
+    };
+  };
+  EXPECT_TRUE(OnThree(kernel(1)).ok());
+  EXPECT_TRUE(OnThree(kernel(0)).Has(ErrorKind::kWriteAfterWrite));
+}
+
 TEST_F(VectorTest, CastsRoundAsAsked) {
   in_[0] = 1.0f + 3.0f / 2048;
   in_[1] = -2.5f;
@@ -139,6 +151,8 @@ TEST_F(VectorTest, LimitsAndMissingTypes) {
               }).Has(ErrorKind::kBadArgument));
   EXPECT_TRUE(
       OnThree([](auto d, auto a, auto b) { Add(d[1], a, b, 8); }).Has(ErrorKind::kMisaligned));
+  EXPECT_TRUE(
+      OnThree([](auto d, auto a, auto) { Adds(d, d[8], 1.0f, 64); }).Has(ErrorKind::kBadArgument));
   EXPECT_TRUE(Run([] {
                 const LocalTensor<bfloat16_t> u(TPosition::VECCALC, 0, 64);
                 Add(u, u, u, 64);
