@@ -99,26 +99,36 @@ class LoraLinear {
 
   // S[rows, all tiles] = x * A^T, in L0C.
   __aicore__ inline void Shrink() {
+    // A block of x that fits half of L0A stays there for all groups, and leaves L1 at once.
+    const bool stays = item_.steps * kStep >= kBlock;
     AscendC::WaitFlag<HardEvent::FIX_M>(2);
     for (uint32_t k = 0; k < item_.inner; k += kBlock) {
       const uint32_t fractals = Least(kBlock, item_.inner - k) / kFractal;
       loader_.Run();
-      const uint32_t x_flag = kSlots + loader_.XSlot();
-      AscendC::WaitFlag<HardEvent::MTE2_MTE1>(x_flag);
+      const uint32_t x_slot = loader_.XSlot();
+      AscendC::WaitFlag<HardEvent::MTE2_MTE1>(kSlots + x_slot);
+      if (stays) {
+        LoadX(x_slot * kXBytes, 0, fractals);
+        AscendC::SetFlag<HardEvent::MTE1_MTE2>(kSlots + x_slot);
+        loader_.UseX();
+      }
       for (uint32_t g = 0; g < item_.groups; ++g) {
         loader_.Run();
-        ShrinkGroup(loader_.XSlot() * kXBytes, k, fractals, g == 0, g + 1 == item_.groups);
+        ShrinkGroup(stays, x_slot * kXBytes, k, fractals);
         item_.NextGroup();
       }
-      AscendC::SetFlag<HardEvent::MTE1_MTE2>(x_flag);
-      loader_.UseX();
+      if (stays) {
+        AscendC::SetFlag<HardEvent::M_MTE1>(x_half_);
+      } else {
+        AscendC::SetFlag<HardEvent::MTE1_MTE2>(kSlots + x_slot);
+        loader_.UseX();
+      }
     }
     AscendC::SetFlag<HardEvent::M_FIX>(2);
   }
 
   // The A tiles of one group, at one block of k.
-  __aicore__ inline void ShrinkGroup(uint32_t x_at, uint32_t k, uint32_t fractals, bool first_group,
-                                     bool last_group) {
+  __aicore__ inline void ShrinkGroup(bool stays, uint32_t x_at, uint32_t k, uint32_t fractals) {
     const uint32_t tiles = item_.GroupTiles();
     const uint32_t half = weight_turn_++ & 1;
     const uint32_t slot = loader_.Slot();
@@ -132,24 +142,25 @@ class LoraLinear {
     loader_.Use();
     AscendC::SetFlag<HardEvent::MTE1_M>(2 + half);
     AscendC::WaitFlag<HardEvent::MTE1_M>(2 + half);
-    const uint32_t part = item_.steps * (kStep / kFractal);
-    // A block of x that fits half of L0A stays there for all groups.
-    const bool stays = part >= kBlock / kFractal;
-    for (uint32_t begin = 0; begin < fractals; begin += part) {
-      const uint32_t end = Least(fractals, begin + part);
-      if (first_group || !stays) {
-        x_half_ ^= 1;
-        LoadX(x_half_, x_at, begin, end);
+    if (stays) {
+      MultiplySteps(half, k, 0, fractals);
+    } else {
+      const uint32_t part = item_.steps * (kStep / kFractal);
+      for (uint32_t begin = 0; begin < fractals; begin += part) {
+        const uint32_t end = Least(fractals, begin + part);
+        LoadX(x_at, begin, end);
+        MultiplySteps(half, k, begin, end);
+        AscendC::SetFlag<HardEvent::M_MTE1>(x_half_);
       }
-      MultiplySteps(half, k, begin, end);
-      if (last_group || !stays) AscendC::SetFlag<HardEvent::M_MTE1>(x_half_);
     }
     AscendC::SetFlag<HardEvent::M_MTE1>(2 + half);
   }
 
-  // k-steps [begin, end) of x, in fractals, from L1 into a half of L0A: there, a block of 16 rows
-  // after another.
-  __aicore__ inline void LoadX(uint32_t half, uint32_t x_at, uint32_t begin, uint32_t end) {
+  // k-steps [begin, end) of x, in fractals, from L1 into the other half of L0A: there, a block of
+  // 16 rows after another.
+  __aicore__ inline void LoadX(uint32_t x_at, uint32_t begin, uint32_t end) {
+    x_half_ ^= 1;
+    const uint32_t half = x_half_;
     AscendC::WaitFlag<HardEvent::M_MTE1>(half);
     const uint32_t blocks = item_.row_blocks;
     if (blocks == 1) {

@@ -3,7 +3,7 @@
 //
 //   ascend_cycle_table                 the table
 //   ascend_cycle_table --sensitivity   ratios with each doubtful constant halved and doubled
-//   ascend_cycle_table --trace FILE    one decode step, for Perfetto
+//   ascend_cycle_table --trace FILE [CASE [warm]]   one case's instructions, for Perfetto
 #include <chrono>
 #include <cstdio>
 #include <cstring>
