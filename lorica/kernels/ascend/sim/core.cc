@@ -159,8 +159,7 @@ bool Core::Bounds(const View& view, const Strip& strip, int64_t alignment) {
     return refuse(ErrorKind::kOutOfBounds,
                   "passes the tensor's end at " + std::to_string(view.offset + view.bytes));
   }
-  if ((view.offset + strip.begin) % alignment != 0 ||
-      (strip.count > 1 && strip.step % alignment != 0)) {
+  if ((view.offset + strip.begin) % alignment != 0) {
     return refuse(ErrorKind::kMisaligned, "is not at a multiple of " + std::to_string(alignment));
   }
   return true;

@@ -173,6 +173,16 @@ TEST_F(CrossCoreTest, ADeadlockEndsAndSaysWhoWaits) {
   EXPECT_NE(report.errors[0].message.find("cross-core flag 4"), std::string::npos);
 }
 
+TEST_F(CrossCoreTest, ADeadlockEndsWhenTheLastRunnerLeaves) {
+  const SimReport report = Run(KernelType::kMixAiv1_0, 3, [&] {
+                             if (GetBlockIdx() == 2) return;
+                             CrossCoreSetFlag<0, PIPE_MTE3>(4);
+                             CrossCoreWaitFlag<0, PIPE_MTE2>(4);
+                           }).report;
+  EXPECT_TRUE(report.Has(ErrorKind::kDeadlock));
+  EXPECT_EQ(report.error_count, 2) << report.ToString();
+}
+
 TEST_F(CrossCoreTest, ACounterHoldsFifteen) {
   const auto kernel = [](int sets) {
     return [sets] {

@@ -177,6 +177,22 @@ TEST_F(FixpipeTest, AtomicsRefuseAnotherType) {
   EXPECT_TRUE(result.report.Has(ErrorKind::kBadArgument));
 }
 
+// One core's atomics on one place keep their order by themselves.
+TEST_F(FixpipeTest, AtomicsOfOneCoreNeedNoBarrier) {
+  const LaunchResult result = Run([&] {
+    LoadBoth();
+    Mmad(c_, a_, b_, MmadParams(32, 32, 16, 0, false, true));
+    ToFix();
+    SetAtomicAdd<float>();
+    for (int i = 0; i < 2; ++i) {
+      Fixpipe<float, float, CFG_ROW_MAJOR>(Gm(&z_), c_, Fix(32, 32, 32, 32, QuantMode_t::NoQuant));
+    }
+    SetAtomicNone();
+  });
+  EXPECT_TRUE(result.report.ok()) << result.report.ToString();
+  EXPECT_EQ(z_[3 * 32 + 18], 0.5f + 2 * Dot(3, 18));
+}
+
 // Two stores of one core to one place need their order.
 TEST_F(FixpipeTest, TwoStoresToOnePlace) {
   const auto kernel = [&](bool barrier) {

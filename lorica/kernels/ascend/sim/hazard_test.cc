@@ -215,6 +215,30 @@ TEST_F(HazardTest, UnitFlagsReplaceTheFlagBetweenCubeAndFixpipe) {
   EXPECT_TRUE(Run(kernel(0)).Has(ErrorKind::kReadAfterWrite));
 }
 
+// A new small product over an old one needs the barrier as well; a large one (ten tiles) does not.
+TEST_F(HazardTest, SmallProductsNeedABarrierEvenWhenTheyStartAnew) {
+  const auto kernel = [this](uint16_t n, bool barrier, bool fresh) {
+    return [this, n, barrier, fresh] {
+      GlobalTensor<half> x;
+      x.SetGlobalBuffer(x_.data());
+      const LocalTensor<half> a(TPosition::A2, 0, 256), b(TPosition::B2, 0, 256 * 10);
+      LoadData(a, x, LoadData2DParams(0, 1, 1, 0, 0, false, 0));
+      LoadData(b, x, LoadData2DParams(0, 10, 0, 0, 0, false, 0));
+      SetFlag<HardEvent::MTE2_M>(0);
+      WaitFlag<HardEvent::MTE2_M>(0);
+      const LocalTensor<float> c(TPosition::CO1, 0, 2560);
+      Mmad(c, a, b, MmadParams(16, n, 16, 0, false, true));
+      if (barrier) PipeBarrier<PIPE_M>();
+      Mmad(c, a, b, MmadParams(16, n, 16, 0, false, fresh));
+    };
+  };
+  for (const bool fresh : {false, true}) {
+    EXPECT_TRUE(Run(kernel(144, false, fresh)).Has(ErrorKind::kSmallMmad));
+    EXPECT_TRUE(Run(kernel(144, true, fresh)).ok());
+    EXPECT_TRUE(Run(kernel(160, false, fresh)).ok());
+  }
+}
+
 TEST_F(HazardTest, GmBetweenThePipesOfOneCore) {
   const auto kernel = [this](bool flag) {
     return [this, flag] {

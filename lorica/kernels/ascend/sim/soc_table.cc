@@ -110,6 +110,9 @@ const std::vector<ConstantNote>& ConstantNotes() {
       {"mmad_head", "the cost model", "small"},
       {"vector_head, local_latency", "a guess", "halve and double it"},
       {"310P3 l0c_to_ub, ub_to_l1", "a guess", "no cycle claim is made for it"},
+      {"not modelled", "toolkit documents",
+       "1.4 times for GM addresses off 512 B; 10 to 20 % when cores read one address at once; "
+       "UB bank conflicts; instruction cache"},
       {"short pieces", "toolkit documents: GM moves in 128 to 512 B", "rounded up to 128 here"},
   };
   return notes;
