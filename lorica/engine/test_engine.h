@@ -158,6 +158,10 @@ struct TestOptions {
   int32_t max_num_batched_tokens = 64;
   int32_t pages = 512;
   DType kv_dtype = DType::kF32;
+  int64_t adapter_bytes = 8 << 20;
+  int64_t adapter_quantum = 256;
+  bool prefix_reuse = true;
+  bool standard_adapters = true;  // "a" to "d"
   std::shared_ptr<const formats::Tokenizer> tokenizer;
 };
 
@@ -171,11 +175,14 @@ class TestEngine {
     engine_options.kv_dtype = options.kv_dtype;
     engine_options.kv_bytes =
         options.pages * KvLayoutOf(base.model->config(), options.kv_dtype).PageBytes();
-    engine_options.adapter_bytes = 8 << 20;
+    engine_options.adapter_bytes = options.adapter_bytes;
+    engine_options.adapter_quantum = options.adapter_quantum;
+    engine_options.prefix_reuse = options.prefix_reuse;
     engine_options.max_adapters = 16;
     auto created = Engine::Create(base.model.get(), options.tokenizer, engine_options, &context_);
     EXPECT_TRUE(created.ok()) << created.status().ToString();
     engine_ = std::move(created).value();
+    if (!options.standard_adapters) return;
     using lora::Projection;
     const std::vector<Projection> all = {Projection::kQ,   Projection::kK,    Projection::kV,
                                          Projection::kO,   Projection::kGate, Projection::kUp,
