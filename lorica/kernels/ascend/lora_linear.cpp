@@ -45,14 +45,16 @@ template <typename T, typename Y, Residual kResidual>
 class LoraLinear {
  public:
   __aicore__ inline void Run(GM_ADDR x, GM_ADDR program, GM_ADDR identity) {
-    words_.SetGlobalBuffer(reinterpret_cast<__gm__ uint32_t*>(program));
+    words_.SetGlobalBuffer(reinterpret_cast<__gm__ uint64_t*>(program));
     const uint32_t core = static_cast<uint32_t>(AscendC::GetBlockIdx());
-    const uint32_t first = words_.GetValue(kCoresAt + 2 * core);
-    const uint32_t items = words_.GetValue(kCoresAt + 2 * core + 1);
+    const uint64_t share = words_.GetValue(kCoresAt + core);
+    const uint32_t first = static_cast<uint32_t>(share);
+    const uint32_t items = static_cast<uint32_t>(share >> 32);
     if (items == 0) return;
     RaiseFree();
     if (kFused) LoadIdentity(identity);
     loader_.Begin(x, program, first, items);
+    loader_.Run();
     item_.next = first;
     for (uint32_t i = 0; i < items; ++i) {
       item_.Read(words_, item_.next);
@@ -262,8 +264,9 @@ class LoraLinear {
   // The member's S as the left operand: a block of 16 rows after another.
   __aicore__ inline void LoadS(uint32_t m) {
     const uint32_t member = item_.members_at + m * kMemberWords;
-    const uint32_t tile = words_.GetValue(member + kMemberTileBegin);
-    const uint32_t tiles = words_.GetValue(member + kMemberTiles);
+    const uint64_t span = words_.GetValue(member + kMemberSpan);
+    const uint32_t tile = FieldOf(span, 2);
+    const uint32_t tiles = FieldOf(span, 3);
     const uint32_t blocks = item_.row_blocks;
     for (uint32_t block = 0; block < blocks; ++block) {
       Load(TPosition::A2, (tile * blocks + block * tiles) * kFractalBytes,
@@ -324,11 +327,11 @@ class LoraLinear {
   __aicore__ inline void WriteY(uint32_t from) {
     if (!kFused) AscendC::SetAtomicAdd<Y>();
     for (uint32_t r = chunks_.run_begin; r < chunks_.run_end; ++r) {
-      const uint32_t run = item_.runs_at + r * kRunWords;
-      const uint32_t place = words_.GetValue(run + kRunPlace);
+      const uint64_t run = words_.GetValue(item_.runs_at + r * kRunWords);
+      const uint32_t place = FieldOf(run, 2);
       AscendC::FixpipeParamsV220 params;
       params.nSize = static_cast<uint16_t>(chunks_.columns);
-      params.mSize = static_cast<uint16_t>(words_.GetValue(run + kRunCount));
+      params.mSize = static_cast<uint16_t>(FieldOf(run, 3));
       params.srcStride = static_cast<uint16_t>(item_.padded);
       params.dstStride = item_.pitch;
       params.ndNum = 1;
@@ -336,7 +339,7 @@ class LoraLinear {
       params.dstNdStride = 0;
       params.quantPre = CastMode<Y>::value;
       AscendC::Fixpipe<Y, float, AscendC::CFG_ROW_MAJOR>(
-          y_[static_cast<uint64_t>(words_.GetValue(run + kRunRow)) * item_.pitch + chunks_.column],
+          y_[static_cast<uint64_t>(static_cast<uint32_t>(run)) * item_.pitch + chunks_.column],
           At<float>(TPosition::CO1, from + place * 64,
                     item_.padded * chunks_.columns - place * kFractal),
           params);
@@ -344,7 +347,7 @@ class LoraLinear {
     if (!kFused) AscendC::SetAtomicNone();
   }
 
-  AscendC::GlobalTensor<uint32_t> words_;
+  AscendC::GlobalTensor<uint64_t> words_;
   AscendC::GlobalTensor<Y> y_;
   Loader<T, Y, kFused> loader_;
   Item item_;

@@ -39,12 +39,13 @@ constexpr uint32_t kSum16 = kY32 + kDeltaBytes;
 class LoraLinear310 {
  public:
   __aicore__ inline void Run(GM_ADDR x, GM_ADDR program) {
-    program_.SetGlobalBuffer(reinterpret_cast<__gm__ uint32_t*>(program));
+    program_.SetGlobalBuffer(reinterpret_cast<__gm__ uint64_t*>(program));
     numbers_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(program));
     x_.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(x));
     const uint32_t core = static_cast<uint32_t>(AscendC::GetBlockIdx());
-    uint32_t item = Word(kCoresAt + 2 * core);
-    const uint32_t items = Word(kCoresAt + 2 * core + 1);
+    const uint64_t share = Word(kCoresAt + core);
+    uint32_t item = static_cast<uint32_t>(share);
+    const uint32_t items = static_cast<uint32_t>(share >> 32);
     if (items == 0) return;
     AscendC::SetFlag<HardEvent::MTE1_MTE2>(0);
     AscendC::SetFlag<HardEvent::M_MTE1>(0);
@@ -58,7 +59,7 @@ class LoraLinear310 {
       Shrink();
       RoundS();
       Expand();
-      item += Word(item + kItemWords);
+      item += static_cast<uint32_t>(Word(item + kItemSize));
     }
     AscendC::WaitFlag<HardEvent::MTE1_MTE2>(0);
     AscendC::WaitFlag<HardEvent::M_MTE1>(0);
@@ -75,24 +76,24 @@ class LoraLinear310 {
                                                       uint32_t elements) {
     return AscendC::LocalTensor<E>(where, byte, elements);
   }
-  __aicore__ inline uint32_t Word(uint32_t at) { return program_.GetValue(at); }
-  __aicore__ inline uint64_t Address(uint32_t at) {
-    return static_cast<uint64_t>(Word(at)) | (static_cast<uint64_t>(Word(at + 1)) << 32);
-  }
+  __aicore__ inline uint64_t Word(uint32_t at) { return program_.GetValue(at); }
   __aicore__ static inline uint32_t Least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
   __aicore__ inline void ReadHead(uint32_t item) {
-    rows_ = Word(item + kItemRows);
-    row_blocks_ = Word(item + kItemRowBlocks);
-    inner_ = Word(item + kItemInner);
-    tiles_ = Word(item + kItemTiles);
-    members_ = Word(item + kItemMembers);
-    runs_ = Word(item + kItemRuns);
-    column_begin_ = Word(item + kItemColumnBegin);
-    column_end_ = Word(item + kItemColumnEnd);
-    pitch_ = Word(item + kItemPitch);
+    const uint64_t size = Word(item + kItemSize);
+    const uint64_t shape = Word(item + kItemShape);
+    const uint64_t range = Word(item + kItemColumns);
+    rows_ = FieldOf(size, 2);
+    runs_ = FieldOf(size, 3);
+    inner_ = FieldOf(shape, 0);
+    tiles_ = FieldOf(shape, 1);
+    members_ = FieldOf(shape, 2);
+    column_begin_ = FieldOf(range, 0);
+    column_end_ = FieldOf(range, 1);
+    pitch_ = FieldOf(range, 2);
+    row_blocks_ = (rows_ + kFractal - 1) / kFractal;
     padded_ = row_blocks_ * kFractal;
-    y_.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(Address(item + kItemYLow)));
+    y_.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(Word(item + kItemY)));
     runs_at_ = item + kItemHead;
     members_at_ = runs_at_ + runs_ * kRunWords;
     tiles_at_ = members_at_ + members_ * kMemberWords;
@@ -119,8 +120,8 @@ class LoraLinear310 {
 
   __aicore__ inline void CopyX(uint32_t k, uint32_t columns) {
     for (uint32_t r = 0; r < runs_; ++r) {
-      const uint32_t run = runs_at_ + r * kRunWords;
-      const uint32_t count = Word(run + kRunCount);
+      const uint64_t run = Word(runs_at_ + r * kRunWords);
+      const uint32_t count = FieldOf(run, 3);
       AscendC::Nd2NzParams params;
       params.ndNum = 1;
       params.nValue = static_cast<uint16_t>(count);
@@ -130,9 +131,9 @@ class LoraLinear310 {
       params.dstNzC0Stride = static_cast<uint16_t>(padded_);
       params.dstNzNStride = 1;
       params.dstNzMatrixStride = 0;
-      AscendC::DataCopy(At<half>(TPosition::A1, kXAt310 + Word(run + kRunPlace) * 32,
+      AscendC::DataCopy(At<half>(TPosition::A1, kXAt310 + FieldOf(run, 2) * 32,
                                  (columns / kFractal - 1) * padded_ * kFractal + count * kFractal),
-                        x_[static_cast<uint64_t>(Word(run + kRunRow)) * inner_ + k], params);
+                        x_[static_cast<uint64_t>(static_cast<uint32_t>(run)) * inner_ + k], params);
     }
   }
 
@@ -140,7 +141,7 @@ class LoraLinear310 {
     const uint32_t elements = fractals * kFractalElements;
     for (uint32_t t = 0; t < tiles; ++t) {
       const uint32_t word = tiles_at_ + (tile + t) * kTileWords;
-      weights_.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(Address(word + kTileALow)));
+      weights_.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(Word(word + kTileA)));
       AscendC::DataCopy(At<half>(TPosition::B1, kWeightsAt310 + t * elements * 2, elements),
                         weights_[k * kFractal], elements);
     }
@@ -220,7 +221,7 @@ class LoraLinear310 {
     AscendC::PipeBarrier<PIPE_V>();
     const uint32_t count = rows_ * kFractal;
     for (uint32_t t = 0; t < tiles_; ++t) {
-      const float scale = numbers_.GetValue(tiles_at_ + t * kTileWords + kTileScale);
+      const float scale = numbers_.GetValue(2 * (tiles_at_ + t * kTileWords + kTileScale));
       const AscendC::LocalTensor<float> s =
           At<float>(TPosition::VECCALC, kS32 + t * padded_ * 64, count);
       AscendC::Muls(s, s, scale, static_cast<int32_t>(count));
@@ -247,8 +248,9 @@ class LoraLinear310 {
     AscendC::WaitFlag<HardEvent::M_MTE1>(0);
     for (uint32_t m = 0; m < members_; ++m) {
       const uint32_t member = members_at_ + m * kMemberWords;
-      const uint32_t tile = Word(member + kMemberTileBegin);
-      const uint32_t tiles = Word(member + kMemberTiles);
+      const uint64_t span = Word(member + kMemberSpan);
+      const uint32_t tile = FieldOf(span, 2);
+      const uint32_t tiles = FieldOf(span, 3);
       for (uint32_t block = 0; block < row_blocks_; ++block) {
         Load(At<half>(TPosition::A2, (tile * row_blocks_ + block * tiles) * kFractalBytes,
                       tiles * kFractalElements),
@@ -261,28 +263,29 @@ class LoraLinear310 {
     AscendC::SetFlag<HardEvent::M_MTE1>(0);
     for (uint32_t m = 0; m < members_; ++m) {
       const uint32_t member = members_at_ + m * kMemberWords;
-      const uint32_t chunk = Word(member + kMemberChunk);
+      const uint64_t span = Word(member + kMemberSpan);
+      const uint32_t chunk = FieldOf(Word(member + kMemberChunk), 0);
       for (uint32_t begin = column_begin_; begin < column_end_; begin += chunk) {
-        ExpandChunk(member, begin, Least(chunk, column_end_ - begin));
+        ExpandChunk(span, begin, Least(chunk, column_end_ - begin));
       }
     }
   }
 
-  __aicore__ inline void ExpandChunk(uint32_t member, uint32_t begin, uint32_t columns) {
-    const uint32_t tile = Word(member + kMemberTileBegin);
-    const uint32_t tiles = Word(member + kMemberTiles);
+  __aicore__ inline void ExpandChunk(uint64_t span, uint32_t begin, uint32_t columns) {
+    const uint32_t tile = FieldOf(span, 2);
+    const uint32_t tiles = FieldOf(span, 3);
     const uint32_t fractals = columns / kFractal;
     AscendC::WaitFlag<HardEvent::MTE1_MTE2>(0);
     for (uint32_t t = 0; t < tiles; ++t) {
       const uint32_t word = tiles_at_ + (tile + t) * kTileWords;
       const uint32_t elements = fractals * kFractalElements;
-      weights_.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(Address(word + kTileBLow)));
+      weights_.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(Word(word + kTileB)));
       AscendC::DataCopy(At<half>(TPosition::B1, kWeightsAt310 + t * elements * 2, elements),
                         weights_[begin * kFractal], elements);
     }
     AscendC::SetFlag<HardEvent::MTE2_MTE1>(0);
     AscendC::WaitFlag<HardEvent::V_MTE2>(0);
-    CopyY(member, begin, columns);
+    CopyY(span, begin, columns);
     AscendC::SetFlag<HardEvent::MTE2_V>(0);
 
     AscendC::WaitFlag<HardEvent::MTE2_MTE1>(0);
@@ -301,31 +304,31 @@ class LoraLinear310 {
     AscendC::WaitFlag<HardEvent::M_V>(0);
     CopyOut(kDelta, kYL0C310, fractals);
     AscendC::SetFlag<HardEvent::V_M>(0);
-    AddY(member, columns);
-    WriteY(member, begin, columns);
+    AddY(span, columns);
+    WriteY(span, begin, columns);
   }
 
-  __aicore__ inline void CopyY(uint32_t member, uint32_t begin, uint32_t columns) {
-    for (uint32_t r = Word(member + kMemberRunBegin); r < Word(member + kMemberRunEnd); ++r) {
-      const uint32_t run = runs_at_ + r * kRunWords;
-      const uint32_t count = Word(run + kRunCount);
+  __aicore__ inline void CopyY(uint64_t span, uint32_t begin, uint32_t columns) {
+    for (uint32_t r = FieldOf(span, 0); r < FieldOf(span, 1); ++r) {
+      const uint64_t run = Word(runs_at_ + r * kRunWords);
+      const uint32_t count = FieldOf(run, 3);
       AscendC::DataCopyParams params;
       params.blockCount = static_cast<uint16_t>(count);
       params.blockLen = static_cast<uint16_t>(columns / kFractal);
       params.srcStride = static_cast<uint16_t>((pitch_ - columns) / kFractal);
       params.dstStride = 0;
       AscendC::DataCopy(
-          At<half>(TPosition::VECCALC, kY16 + Word(run + kRunPlace) * columns * 2, count * columns),
-          y_[static_cast<uint64_t>(Word(run + kRunRow)) * pitch_ + begin], params);
+          At<half>(TPosition::VECCALC, kY16 + FieldOf(run, 2) * columns * 2, count * columns),
+          y_[static_cast<uint64_t>(static_cast<uint32_t>(run)) * pitch_ + begin], params);
     }
   }
 
   // y + delta in fp32, row by row: the delta's row lies in pieces of 16 columns.
-  __aicore__ inline void AddY(uint32_t member, uint32_t columns) {
-    const uint32_t first = runs_at_ + Word(member + kMemberRunBegin) * kRunWords;
-    const uint32_t last = runs_at_ + (Word(member + kMemberRunEnd) - 1) * kRunWords;
-    const uint32_t row_begin = Word(first + kRunPlace);
-    const uint32_t row_end = Word(last + kRunPlace) + Word(last + kRunCount);
+  __aicore__ inline void AddY(uint64_t span, uint32_t columns) {
+    const uint64_t first = Word(runs_at_ + FieldOf(span, 0) * kRunWords);
+    const uint64_t last = Word(runs_at_ + (FieldOf(span, 1) - 1) * kRunWords);
+    const uint32_t row_begin = FieldOf(first, 2);
+    const uint32_t row_end = FieldOf(last, 2) + FieldOf(last, 3);
     const uint32_t count = (row_end - row_begin) * columns;
     const uint32_t at = row_begin * columns;
     AscendC::WaitFlag<HardEvent::MTE2_V>(0);
@@ -358,25 +361,25 @@ class LoraLinear310 {
     AscendC::PipeBarrier<PIPE_V>();
   }
 
-  __aicore__ inline void WriteY(uint32_t member, uint32_t begin, uint32_t columns) {
+  __aicore__ inline void WriteY(uint64_t span, uint32_t begin, uint32_t columns) {
     AscendC::WaitFlag<HardEvent::V_MTE3>(1);
-    for (uint32_t r = Word(member + kMemberRunBegin); r < Word(member + kMemberRunEnd); ++r) {
-      const uint32_t run = runs_at_ + r * kRunWords;
-      const uint32_t count = Word(run + kRunCount);
+    for (uint32_t r = FieldOf(span, 0); r < FieldOf(span, 1); ++r) {
+      const uint64_t run = Word(runs_at_ + r * kRunWords);
+      const uint32_t count = FieldOf(run, 3);
       AscendC::DataCopyParams params;
       params.blockCount = static_cast<uint16_t>(count);
       params.blockLen = static_cast<uint16_t>(columns / kFractal);
       params.srcStride = 0;
       params.dstStride = static_cast<uint16_t>((pitch_ - columns) / kFractal);
-      AscendC::DataCopy(y_[static_cast<uint64_t>(Word(run + kRunRow)) * pitch_ + begin],
-                        At<half>(TPosition::VECCALC, kSum16 + Word(run + kRunPlace) * columns * 2,
-                                 count * columns),
-                        params);
+      AscendC::DataCopy(
+          y_[static_cast<uint64_t>(static_cast<uint32_t>(run)) * pitch_ + begin],
+          At<half>(TPosition::VECCALC, kSum16 + FieldOf(run, 2) * columns * 2, count * columns),
+          params);
     }
     AscendC::SetFlag<HardEvent::MTE3_V>(1);
   }
 
-  AscendC::GlobalTensor<uint32_t> program_;
+  AscendC::GlobalTensor<uint64_t> program_;
   AscendC::GlobalTensor<float> numbers_;
   AscendC::GlobalTensor<half> x_;
   AscendC::GlobalTensor<half> weights_;

@@ -33,21 +33,23 @@ constexpr uint32_t kYL0CBytes = 32768;
 // The words of one item.
 class Item {
  public:
-  __aicore__ inline void Read(AscendC::GlobalTensor<uint32_t>& words, uint32_t at) {
-    next = at + words.GetValue(at + kItemWords);
-    rows = words.GetValue(at + kItemRows);
-    row_blocks = words.GetValue(at + kItemRowBlocks);
-    inner = words.GetValue(at + kItemInner);
-    tiles = words.GetValue(at + kItemTiles);
-    members = words.GetValue(at + kItemMembers);
-    runs = words.GetValue(at + kItemRuns);
-    column_begin = words.GetValue(at + kItemColumnBegin);
-    column_end = words.GetValue(at + kItemColumnEnd);
-    pitch = words.GetValue(at + kItemPitch);
-    steps = words.GetValue(at + kItemSteps);
-    group = words.GetValue(at + kItemFirstGroup);
-    y = static_cast<uint64_t>(words.GetValue(at + kItemYLow)) |
-        (static_cast<uint64_t>(words.GetValue(at + kItemYHigh)) << 32);
+  __aicore__ inline void Read(AscendC::GlobalTensor<uint64_t>& words, uint32_t at) {
+    const uint64_t size = words.GetValue(at + kItemSize);
+    const uint64_t shape = words.GetValue(at + kItemShape);
+    const uint64_t range = words.GetValue(at + kItemColumns);
+    y = words.GetValue(at + kItemY);
+    next = at + static_cast<uint32_t>(size);
+    rows = FieldOf(size, 2);
+    runs = FieldOf(size, 3);
+    inner = FieldOf(shape, 0);
+    tiles = FieldOf(shape, 1);
+    members = FieldOf(shape, 2);
+    steps = FieldOf(shape, 3);
+    column_begin = FieldOf(range, 0);
+    column_end = FieldOf(range, 1);
+    pitch = FieldOf(range, 2);
+    group = FieldOf(range, 3);
+    row_blocks = (rows + kFractal - 1) / kFractal;
     padded = row_blocks * kFractal;
     groups = (tiles + kGroupTiles - 1) / kGroupTiles;
     runs_at = at + kItemHead;
@@ -84,17 +86,19 @@ class Item {
 // The columns of one member, chunk by chunk, from the chunk where this core begins.
 class Chunks {
  public:
-  __aicore__ inline void Begin(AscendC::GlobalTensor<uint32_t>& words, const Item& item,
+  __aicore__ inline void Begin(AscendC::GlobalTensor<uint64_t>& words, const Item& item,
                                uint32_t member) {
     const uint32_t at = item.members_at + member * kMemberWords;
-    run_begin = words.GetValue(at + kMemberRunBegin);
-    run_end = words.GetValue(at + kMemberRunEnd);
-    tile = words.GetValue(at + kMemberTileBegin);
-    tiles = words.GetValue(at + kMemberTiles);
-    width_ = words.GetValue(at + kMemberChunk);
+    const uint64_t span = words.GetValue(at + kMemberSpan);
+    const uint64_t chunk = words.GetValue(at + kMemberChunk);
+    run_begin = FieldOf(span, 0);
+    run_end = FieldOf(span, 1);
+    tile = FieldOf(span, 2);
+    tiles = FieldOf(span, 3);
+    width_ = FieldOf(chunk, 0);
     begin_ = item.column_begin;
     end_ = item.column_end;
-    at_ = begin_ + words.GetValue(at + kMemberFirstChunk) * width_;
+    at_ = begin_ + FieldOf(chunk, 1) * width_;
     left_ = (end_ - begin_ + width_ - 1) / width_;
     Place();
   }
@@ -132,7 +136,7 @@ template <typename T, typename Y, bool kLoadsY>
 class Loader {
  public:
   __aicore__ inline void Begin(GM_ADDR x, GM_ADDR program, uint32_t item, uint32_t items) {
-    words_.SetGlobalBuffer(reinterpret_cast<__gm__ uint32_t*>(program));
+    words_.SetGlobalBuffer(reinterpret_cast<__gm__ uint64_t*>(program));
     x_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(x));
     items_ = items;
     item_.Read(words_, item);
@@ -167,7 +171,7 @@ class Loader {
     }
     const uint32_t slot = loaded_++ % kSlots;
     AscendC::WaitFlag<HardEvent::MTE1_MTE2>(slot);
-    CopyTiles(kTileALow, item_.group * kGroupTiles, item_.GroupTiles(), slot, k_, columns);
+    CopyTiles(kTileA, item_.group * kGroupTiles, item_.GroupTiles(), slot, k_, columns);
     AscendC::SetFlag<HardEvent::MTE2_MTE1>(slot);
     item_.NextGroup();
     if (++group_ < item_.groups) return;
@@ -183,7 +187,7 @@ class Loader {
   __aicore__ inline void LoadExpand() {
     const uint32_t slot = loaded_++ % kSlots;
     AscendC::WaitFlag<HardEvent::MTE1_MTE2>(slot);
-    CopyTiles(kTileBLow, chunks_.tile, chunks_.tiles, slot, chunks_.column, chunks_.columns);
+    CopyTiles(kTileB, chunks_.tile, chunks_.tiles, slot, chunks_.column, chunks_.columns);
     if (kLoadsY) {
       for (uint32_t r = chunks_.run_begin; r < chunks_.run_end; ++r) {
         CopyRows(y_, kSlotAt + slot * kSlotBytes + kSlotWeights, item_.runs_at + r * kRunWords,
@@ -209,9 +213,7 @@ class Loader {
     const uint32_t elements = length * kFractal;
     for (uint32_t t = 0; t < tiles; ++t) {
       const uint32_t word = item_.tiles_at + (tile + t) * kTileWords + factor;
-      weights_.SetGlobalBuffer(
-          reinterpret_cast<__gm__ T*>(static_cast<uint64_t>(words_.GetValue(word)) |
-                                      (static_cast<uint64_t>(words_.GetValue(word + 1)) << 32)));
+      weights_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(words_.GetValue(word)));
       AscendC::DataCopy(
           AscendC::LocalTensor<T>(TPosition::B1, kSlotAt + slot * kSlotBytes + t * elements * 2,
                                   elements),
@@ -223,7 +225,8 @@ class Loader {
   template <typename E>
   __aicore__ inline void CopyRows(AscendC::GlobalTensor<E>& from, uint32_t to, uint32_t run,
                                   uint32_t pitch, uint32_t column, uint32_t columns) {
-    const uint32_t count = words_.GetValue(run + kRunCount);
+    const uint64_t where = words_.GetValue(run);
+    const uint32_t count = FieldOf(where, 3);
     AscendC::Nd2NzParams params;
     params.ndNum = 1;
     params.nValue = static_cast<uint16_t>(count);
@@ -234,12 +237,12 @@ class Loader {
     params.dstNzNStride = 1;
     params.dstNzMatrixStride = 0;
     AscendC::DataCopy(
-        AscendC::LocalTensor<E>(TPosition::A1, to + words_.GetValue(run + kRunPlace) * 32,
+        AscendC::LocalTensor<E>(TPosition::A1, to + FieldOf(where, 2) * 32,
                                 (columns - kFractal) * item_.padded + count * kFractal),
-        from[static_cast<uint64_t>(words_.GetValue(run + kRunRow)) * pitch + column], params);
+        from[static_cast<uint64_t>(static_cast<uint32_t>(where)) * pitch + column], params);
   }
 
-  AscendC::GlobalTensor<uint32_t> words_;
+  AscendC::GlobalTensor<uint64_t> words_;
   AscendC::GlobalTensor<T> x_;
   AscendC::GlobalTensor<T> weights_;
   AscendC::GlobalTensor<Y> y_;

@@ -1,10 +1,7 @@
-// What a plan becomes on its way to an AI Core: one array of 32-bit words in device memory, written
+// What a plan becomes on its way to an AI Core: one array of 64-bit words in device memory, written
 // by the host (lowering.h) and walked by lora_linear.cpp and lora_linear_310.cpp without branching
 // on the data. Plain constants, C++17, no standard library: the device compiler reads this too.
-//
-//   word 0             cores
-//   word 8 + 2 * core  offset of the core's first item, in words; number of its items
-//   then the items, one after another: a head, `runs`, `members`, `tiles`.
+// A few words, then the items, one after another: a head, `runs`, `members`, `tiles`.
 #pragma once
 
 #include <stdint.h>
@@ -32,42 +29,39 @@ constexpr uint32_t kMaxRows2002 = 64;  // a row pitch in UB is 8 bits of 32-byte
 constexpr uint32_t kMaxRowRanks = 16384;
 constexpr uint32_t kMaxInner = 28672;  // K and N; a row pitch must stay below 65536
 
+// Words before the first item. Word 0: cores. Word kCoresAt + core: where the core's first item is,
+// in words, in the low half; the number of its items in the high half.
 constexpr uint32_t kCoresAt = 8;
 
-// Head of an item.
+// Head of an item. Several numbers share a word (Field below), so that the scalar unit reads few.
 enum ItemWord : uint32_t {
-  kItemWords,      // of the whole record
-  kItemRows,       // that hold tokens
-  kItemRowBlocks,  // of 16
-  kItemInner,      // K
-  kItemTiles,
-  kItemMembers,
-  kItemRuns,
-  kItemColumnBegin,
-  kItemColumnEnd,
-  kItemPitch,  // N of y
-  kItemYLow,
-  kItemYHigh,
-  kItemSteps,       // k-steps of x that fit half of L0A
-  kItemFirstGroup,  // where this core begins among the groups of tiles: cores that share an
-                    // adapter then read different addresses
+  kItemSize,     // words of the record (32 bits), rows that hold tokens, runs
+  kItemShape,    // K, tiles, members, k-steps of x that fit half of L0A
+  kItemColumns,  // begin, end, N of y, group where this core begins: cores that share an adapter
+                 // then read different addresses
+  kItemY,        // address of y
   kItemHead
 };
-// Consecutive rows of the batch that are consecutive in the item.
-enum RunWord : uint32_t { kRunRow, kRunPlace, kRunCount, kRunWords };
+// Consecutive rows of the batch that are consecutive in the item: row of the batch (32 bits), row
+// of the item, count.
+constexpr uint32_t kRunWords = 1;
 // The rows of one adapter.
 enum MemberWord : uint32_t {
-  kMemberRunBegin,
-  kMemberRunEnd,
-  kMemberTileBegin,
-  kMemberTiles,
-  kMemberChunk,       // columns of one expand step
-  kMemberFirstChunk,  // where this core begins
+  kMemberSpan,   // first run, end of runs, first tile, tiles
+  kMemberChunk,  // columns of one expand step, the chunk where this core begins
   kMemberWords
 };
-// The scale, an fp32 number, is what S is multiplied with where the unit can (arch 2002); on arch
-// 2201 it is in B.
-enum TileWord : uint32_t { kTileALow, kTileAHigh, kTileBLow, kTileBHigh, kTileScale, kTileWords };
+// Addresses, and the scale: an fp32 number that S is multiplied with where the unit can (arch
+// 2002); on arch 2201 it is in B.
+enum TileWord : uint32_t { kTileA, kTileB, kTileScale, kTileWords };
+
+// 16 bits of a word, the lowest are number 0.
+constexpr uint32_t FieldOf(uint64_t word, uint32_t number) {
+  return static_cast<uint32_t>(word >> (16 * number)) & 0xffffu;
+}
+constexpr uint64_t Fields(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+  return a | (b << 16) | (c << 32) | (d << 48);
+}
 
 }  // namespace ascend
 }  // namespace lorica

@@ -36,22 +36,21 @@ class Lowering {
 
   Status Run() {
     const auto workers = static_cast<size_t>(in_.plan->workers);
-    AlignedVector<uint32_t>& words = out_->words;
-    words.assign(kCoresAt + 2 * workers, 0);
+    AlignedVector<uint64_t>& words = out_->words;
+    words.assign(kCoresAt + workers, 0);
     out_->cores = 0;
     out_->items = 0;
     for (int32_t part = 0; part < in_.call->parts; ++part) LORICA_RETURN_IF_ERROR(CheckPart(part));
     for (size_t worker = 0; worker < workers; ++worker) {
       const auto begin = static_cast<size_t>(in_.plan->fused_begin[worker]);
       const auto end = static_cast<size_t>(in_.plan->fused_begin[worker + 1]);
-      words[kCoresAt + 2 * worker] = static_cast<uint32_t>(words.size());
-      words[kCoresAt + 2 * worker + 1] = static_cast<uint32_t>(end - begin);
+      words[kCoresAt + worker] = words.size() | (static_cast<uint64_t>(end - begin) << 32);
       if (end > begin) out_->cores = static_cast<int32_t>(worker) + 1;
       for (size_t i = begin; i < end; ++i) {
         LORICA_RETURN_IF_ERROR(AddItem(in_.plan->fused[i], static_cast<int32_t>(worker)));
       }
     }
-    words[0] = static_cast<uint32_t>(out_->cores);
+    words[0] = static_cast<uint64_t>(out_->cores);
     return OkStatus();
   }
 
@@ -76,9 +75,9 @@ class Lowering {
              order[static_cast<size_t>(next)] == order[static_cast<size_t>(next - 1)] + 1) {
         ++next;
       }
-      runs_.push_back(static_cast<uint32_t>(order[static_cast<size_t>(i)]));
-      runs_.push_back(static_cast<uint32_t>(i - first));
-      runs_.push_back(static_cast<uint32_t>(next - i));
+      runs_.push_back(
+          static_cast<uint64_t>(order[static_cast<size_t>(i)]) |
+          Fields(0, 0, static_cast<uint64_t>(i - first), static_cast<uint64_t>(next - i)));
       i = next;
     }
   }
@@ -98,10 +97,8 @@ class Lowering {
       const auto a = reinterpret_cast<uint64_t>(tile.address);
       LORICA_RETURN_IF_ERROR(CheckAddress(Where(item.part) + " tile", a));
       const auto b = reinterpret_cast<uint64_t>(AscendTilePacker::FactorB(tile.address, shape));
-      for (const uint64_t address : {a, b}) {
-        tiles_.push_back(static_cast<uint32_t>(address));
-        tiles_.push_back(static_cast<uint32_t>(address >> 32));
-      }
+      tiles_.push_back(a);
+      tiles_.push_back(b);
       tiles_.push_back(std::bit_cast<uint32_t>(in_.arch == Arch::k2201 ? 1.0f : tile.scale));
     }
     return OkStatus();
@@ -117,8 +114,8 @@ class Lowering {
     const int32_t columns = item.column_end - item.column_begin;
     for (int32_t s = item.segment_begin; s < item.segment_end; ++s) {
       const lora::Segment& segment = in_.segments->segments()[static_cast<size_t>(s)];
-      const auto first_run = static_cast<uint32_t>(runs_.size() / kRunWords);
-      const auto first_tile = static_cast<uint32_t>(tiles_.size() / kTileWords);
+      const uint64_t first_run = runs_.size();
+      const uint64_t first_tile = tiles_.size() / kTileWords;
       AddRuns(std::max(item.row_begin, segment.begin), std::min(item.row_end, segment.end),
               item.row_begin);
       LORICA_RETURN_IF_ERROR(AddTiles(item, segment));
@@ -131,10 +128,9 @@ class Lowering {
       const int32_t chunk =
           16 * std::max(1, std::min(kWeightFractals / std::max(tiles, 1), kYFractals / blocks));
       const int32_t chunks = (columns + chunk - 1) / chunk;
-      members_.insert(members_.end(),
-                      {first_run, static_cast<uint32_t>(runs_.size() / kRunWords), first_tile,
-                       static_cast<uint32_t>(tiles), static_cast<uint32_t>(chunk),
-                       static_cast<uint32_t>(worker * chunks / in_.plan->workers)});
+      members_.push_back(Fields(first_run, runs_.size(), first_tile, static_cast<uint64_t>(tiles)));
+      members_.push_back(Fields(static_cast<uint64_t>(chunk),
+                                static_cast<uint64_t>(worker * chunks / in_.plan->workers), 0, 0));
     }
     const auto tiles = static_cast<int32_t>(tiles_.size() / kTileWords);
     const auto most_rows = static_cast<int32_t>(in_.arch == Arch::k2201 ? kMaxRows : kMaxRows2002);
@@ -146,24 +142,17 @@ class Lowering {
     }
     const int32_t groups =
         (tiles + static_cast<int32_t>(kGroupTiles) - 1) / static_cast<int32_t>(kGroupTiles);
-    const uint64_t y = in_.y[static_cast<size_t>(item.part)];
-    uint32_t head[kItemHead] = {};
-    head[kItemWords] =
-        static_cast<uint32_t>(kItemHead + runs_.size() + members_.size() + tiles_.size());
-    head[kItemRows] = static_cast<uint32_t>(rows);
-    head[kItemRowBlocks] = static_cast<uint32_t>(blocks);
-    head[kItemInner] = static_cast<uint32_t>(shape.k);
-    head[kItemTiles] = static_cast<uint32_t>(tiles);
-    head[kItemMembers] = static_cast<uint32_t>(members_.size() / kMemberWords);
-    head[kItemRuns] = static_cast<uint32_t>(runs_.size() / kRunWords);
-    head[kItemColumnBegin] = static_cast<uint32_t>(item.column_begin);
-    head[kItemColumnEnd] = static_cast<uint32_t>(item.column_end);
-    head[kItemPitch] = static_cast<uint32_t>(shape.n);
-    head[kItemYLow] = static_cast<uint32_t>(y);
-    head[kItemYHigh] = static_cast<uint32_t>(y >> 32);
-    head[kItemSteps] = std::min(kBlock / kStep, kMaxRows / static_cast<uint32_t>(blocks * 16));
-    head[kItemFirstGroup] = static_cast<uint32_t>(worker * groups / in_.plan->workers);
-    AlignedVector<uint32_t>& words = out_->words;
+    const uint64_t size = kItemHead + runs_.size() + members_.size() + tiles_.size();
+    const uint64_t steps = std::min(kBlock / kStep, kMaxRows / static_cast<uint32_t>(blocks * 16));
+    const uint64_t head[kItemHead] = {
+        size | Fields(0, 0, static_cast<uint64_t>(rows), runs_.size()),
+        Fields(static_cast<uint64_t>(shape.k), static_cast<uint64_t>(tiles),
+               members_.size() / kMemberWords, steps),
+        Fields(static_cast<uint64_t>(item.column_begin), static_cast<uint64_t>(item.column_end),
+               static_cast<uint64_t>(shape.n),
+               static_cast<uint64_t>(worker * groups / in_.plan->workers)),
+        in_.y[static_cast<size_t>(item.part)]};
+    AlignedVector<uint64_t>& words = out_->words;
     words.insert(words.end(), head, head + kItemHead);
     words.insert(words.end(), runs_.begin(), runs_.end());
     words.insert(words.end(), members_.begin(), members_.end());
@@ -174,9 +163,9 @@ class Lowering {
 
   const LoweringInput& in_;
   LoraProgram* out_;
-  std::vector<uint32_t> runs_;
-  std::vector<uint32_t> members_;
-  std::vector<uint32_t> tiles_;
+  std::vector<uint64_t> runs_;
+  std::vector<uint64_t> members_;
+  std::vector<uint64_t> tiles_;
 };
 
 }  // namespace

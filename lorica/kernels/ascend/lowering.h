@@ -28,7 +28,7 @@ struct LoweringInput {
 };
 
 struct LoraProgram {
-  AlignedVector<uint32_t> words;
+  AlignedVector<uint64_t> words;
   int32_t cores = 0;  // that have items; the launch's blocks
   int64_t items = 0;
 };

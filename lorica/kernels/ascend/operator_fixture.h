@@ -134,7 +134,7 @@ class OperatorProblem {
     warm.in_l2 = true;
     simulator->AddGm("x", x.data(), static_cast<int64_t>(x.size() * 2), warm);
     simulator->AddGm("program", result.program.words.data(),
-                     static_cast<int64_t>(result.program.words.size() * 4), warm);
+                     static_cast<int64_t>(result.program.words.size() * 8), warm);
     simulator->AddGm("identity", identity.data(), static_cast<int64_t>(identity.size() * 2), warm);
     LaunchOptions launch = options.launch;
     launch.blocks = std::max(1, result.program.cores);

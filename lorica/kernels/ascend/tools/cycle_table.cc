@@ -200,8 +200,9 @@ void PrintSensitivity(Simulator* chip) {
 int main(int argc, char** argv) {
   auto chip = lorica::ascend::Simulator::Open("910B3").value();
   if (argc > 2 && std::strcmp(argv[1], "--trace") == 0) {
+    const size_t index = argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 2;
     const auto row =
-        lorica::ascend::RunCase(chip.get(), lorica::ascend::Cases()[2], false, {}, false);
+        lorica::ascend::RunCase(chip.get(), lorica::ascend::Cases().at(index), argc > 4, {}, false);
     std::ofstream(argv[2]) << row.timeline.ToTraceJson();
     return 0;
   }
