@@ -10,6 +10,7 @@ namespace {
 
 struct Shape {
   int32_t m, n, k, tile_n, tile_k, cores;
+  int32_t l1_buffers = 2;
 };
 
 template <typename T>
@@ -21,7 +22,8 @@ LaunchResult RunProduct(const Shape& s, std::vector<T>* y, const std::string& so
   AddVector(sim.get(), "x", &x);
   AddVector(sim.get(), "w", &w);
   AddVector(sim.get(), "y", y);
-  const ProductParams<T> p{x.data(), w.data(), y->data(), s.m, s.n, s.k, s.tile_n, s.tile_k};
+  const ProductParams<T> p{x.data(), w.data(), y->data(), s.m,         s.n,
+                           s.k,      s.tile_n, s.tile_k,  s.l1_buffers};
   LaunchOptions options;
   options.blocks = s.cores;
   options.trace = true;
@@ -32,11 +34,11 @@ LaunchResult RunProduct(const Shape& s, std::vector<T>* y, const std::string& so
 }
 
 TEST(ProductTest, CorrectProgramsOfManyShapesGiveNoAlarm) {
-  const Shape shapes[] = {{16, 16, 16, 16, 16, 1},     {16, 64, 128, 32, 64, 1},
-                          {32, 96, 64, 48, 32, 2},     {16, 256, 256, 128, 128, 2},
-                          {48, 160, 96, 80, 96, 2},    {64, 128, 128, 128, 64, 1},
-                          {16, 320, 64, 16, 64, 20},   {128, 128, 64, 64, 32, 2},
-                          {16, 512, 512, 128, 128, 4}, {80, 64, 256, 64, 128, 1}};
+  const Shape shapes[] = {
+      {16, 16, 16, 16, 16, 1},     {16, 64, 128, 32, 64, 1},    {32, 96, 64, 48, 32, 2},
+      {16, 256, 256, 128, 128, 2}, {48, 160, 96, 80, 96, 2},    {64, 128, 128, 128, 64, 1},
+      {16, 320, 64, 16, 64, 20},   {128, 128, 64, 64, 32, 2},   {16, 512, 512, 128, 128, 4},
+      {80, 64, 256, 64, 128, 1},   {32, 192, 512, 64, 64, 3, 5}};
   for (const Shape& shape : shapes) {
     std::vector<half> y;
     RunProduct<half>(shape, &y);

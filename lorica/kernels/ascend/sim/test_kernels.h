@@ -49,6 +49,7 @@ struct ProductParams {
   int32_t k = 16;
   int32_t tile_n = 16;
   int32_t tile_k = 16;
+  int32_t l1_buffers = 2;  // at most 6
 };
 
 template <typename T>
@@ -61,19 +62,20 @@ void ProductKernel(const ProductParams<T>& p) {
   const uint32_t size = sizeof(T);
   const uint32_t x_elements = p.m * p.tile_k;
   const uint32_t w_elements = p.tile_n * p.tile_k;
-  LocalTensor<T> x1[2], w1[2], x0[2], w0[2];
-  for (uint32_t b = 0; b < 2; ++b) {
+  LocalTensor<T> x1[6], w1[6], x0[2], w0[2];
+  const uint32_t depth = static_cast<uint32_t>(p.l1_buffers);
+  for (uint32_t b = 0; b < depth; ++b) {
     x1[b] = LocalTensor<T>(TPosition::A1, b * x_elements * size, x_elements);
-    w1[b] = LocalTensor<T>(TPosition::B1, (2 * x_elements + b * w_elements) * size, w_elements);
+    w1[b] = LocalTensor<T>(TPosition::B1, (depth * x_elements + b * w_elements) * size, w_elements);
+    SetFlag<HardEvent::MTE1_MTE2>(static_cast<int32_t>(b));
+  }
+  for (uint32_t b = 0; b < 2; ++b) {
     x0[b] = LocalTensor<T>(TPosition::A2, b * x_elements * size, x_elements);
     w0[b] = LocalTensor<T>(TPosition::B2, b * w_elements * size, w_elements);
+    SetFlag<HardEvent::M_MTE1>(static_cast<int32_t>(b));
   }
   LocalTensor<float> c(TPosition::CO1, 0, p.m * p.tile_n);
   const int32_t tiles = p.n / p.tile_n;
-  SetFlag<HardEvent::MTE1_MTE2>(0);
-  SetFlag<HardEvent::MTE1_MTE2>(1);
-  SetFlag<HardEvent::M_MTE1>(0);
-  SetFlag<HardEvent::M_MTE1>(1);
   SetFlag<HardEvent::FIX_M>(0);
   int32_t step = 0;
   for (int32_t t = static_cast<int32_t>(GetBlockIdx()); t < tiles;
@@ -81,24 +83,25 @@ void ProductKernel(const ProductParams<T>& p) {
     WaitFlag<HardEvent::FIX_M>(0);
     for (int32_t k = 0; k < p.k; k += p.tile_k, ++step) {
       const int32_t b = step % 2;
-      WaitFlag<HardEvent::MTE1_MTE2>(b);
-      DataCopy(x1[b], x[k], Nd2NzParams(1, p.m, p.tile_k, 0, p.k, p.m, 1, 0));
-      DataCopy(w1[b], w[t * p.tile_n * p.k + k],
+      const int32_t l = step % p.l1_buffers;
+      WaitFlag<HardEvent::MTE1_MTE2>(l);
+      DataCopy(x1[l], x[k], Nd2NzParams(1, p.m, p.tile_k, 0, p.k, p.m, 1, 0));
+      DataCopy(w1[l], w[t * p.tile_n * p.k + k],
                Nd2NzParams(1, p.tile_n, p.tile_k, 0, p.k, p.tile_n, 1, 0));
-      SetFlag<HardEvent::MTE2_MTE1>(b);
-      WaitFlag<HardEvent::MTE2_MTE1>(b);
+      SetFlag<HardEvent::MTE2_MTE1>(l);
+      WaitFlag<HardEvent::MTE2_MTE1>(l);
       WaitFlag<HardEvent::M_MTE1>(b);
       // NZ to ZZ: one row block at a time.
       for (int32_t mb = 0; mb < p.m / 16; ++mb) {
-        LoadData(x0[b][mb * p.tile_k * 16], x1[b],
+        LoadData(x0[b][mb * p.tile_k * 16], x1[l],
                  LoadData2DParams(mb, p.tile_k / 16, p.m / 16, 0, 0, false, 0));
       }
       const int32_t fractals = p.tile_k / 16 * (p.tile_n / 16);
       for (int32_t f = 0; f < fractals; f += 255) {
         const int32_t repeat = fractals - f < 255 ? fractals - f : 255;
-        LoadData(w0[b][f * 256], w1[b], LoadData2DParams(f, repeat, 1, 0, 0, false, 0));
+        LoadData(w0[b][f * 256], w1[l], LoadData2DParams(f, repeat, 1, 0, 0, false, 0));
       }
-      SetFlag<HardEvent::MTE1_MTE2>(b);
+      SetFlag<HardEvent::MTE1_MTE2>(l);
       SetFlag<HardEvent::MTE1_M>(b);
       WaitFlag<HardEvent::MTE1_M>(b);
       Mmad(c, x0[b], w0[b], MmadParams(p.m, p.tile_n, p.tile_k, 0, false, k == 0));
@@ -112,8 +115,7 @@ void ProductKernel(const ProductParams<T>& p) {
     Fixpipe<T, float, CFG_ROW_MAJOR>(y[t * p.tile_n], c, fix);
     SetFlag<HardEvent::FIX_M>(0);
   }
-  WaitFlag<HardEvent::MTE1_MTE2>(0);
-  WaitFlag<HardEvent::MTE1_MTE2>(1);
+  for (int32_t l = 0; l < p.l1_buffers; ++l) WaitFlag<HardEvent::MTE1_MTE2>(l);
   WaitFlag<HardEvent::M_MTE1>(0);
   WaitFlag<HardEvent::M_MTE1>(1);
   WaitFlag<HardEvent::FIX_M>(0);
