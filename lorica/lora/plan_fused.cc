@@ -12,6 +12,9 @@ constexpr int64_t kPairsPerByte = 128;
 constexpr int64_t kItemCost = 2048;
 // Sizes of column pieces that are tried between "as few as possible" and "an equal share each".
 constexpr int64_t kTargets = 8;
+// A piece's own columns are worth at least this part of the shrink that it repeats: idle cores cost
+// nothing, and the same A comes from L2, but each piece has its own start and end.
+constexpr int64_t kLeastShare = 24;
 // The search for the least greatest load ends within 1/64 of it.
 constexpr int64_t kPrecision = 64;
 
@@ -64,7 +67,7 @@ void CutColumns(const PlanInput& input, int64_t target, LoraPlan* plan) {
   for (FusedBlock& block : plan->blocks) {
     const int64_t panels =
         RoundUp(input.shape(block.part).n, limits.column_quantum) / limits.column_quantum;
-    const int64_t share = std::max(target - block.fixed_cost, block.fixed_cost / 4 + 1);
+    const int64_t share = std::max(target - block.fixed_cost, block.fixed_cost / kLeastShare + 1);
     const int64_t pieces = (block.column_cost + share - 1) / share;
     block.pieces = static_cast<int32_t>(
         std::clamp<int64_t>(pieces, 1, std::min<int64_t>(panels, limits.workers)));

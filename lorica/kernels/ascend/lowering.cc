@@ -14,6 +14,9 @@ namespace {
 constexpr int32_t kWeightFractals = 60;
 // Fractals of a tile of y in its half of L0C's second part.
 constexpr int32_t kYFractals = 32;
+// Fractal columns of a chunk that is still worth its instructions: few columns are cut in two, so
+// that the second chunk's load and product run beside the first one's way out.
+constexpr int32_t kLeastChunk = 6;
 constexpr int64_t kAlignment = 32;
 
 Status CheckLength(const std::string& where, const char* what, int64_t length) {
@@ -126,7 +129,8 @@ class Lowering {
                           " tiles of 16");
       }
       const int32_t chunk =
-          16 * std::max(1, std::min(kWeightFractals / std::max(tiles, 1), kYFractals / blocks));
+          16 * std::max(1, std::min({kWeightFractals / std::max(tiles, 1), kYFractals / blocks,
+                                     std::max(kLeastChunk, (columns / 16 + 1) / 2)}));
       const int32_t chunks = (columns + chunk - 1) / chunk;
       members_.push_back(Fields(first_run, runs_.size(), first_tile, static_cast<uint64_t>(tiles)));
       members_.push_back(Fields(static_cast<uint64_t>(chunk),
