@@ -77,8 +77,11 @@ bool AdapterTiers::FetchNext() {
     return false;
   }
   std::lock_guard lock(mutex_);
-  next->state.queued = false;
+  TieredAdapter::State& state = next->state;
+  state.queued = false;
   queue_.pop_front();
+  // Someone who came after a failure was told of found it queued still.
+  if (!state.slot.has_value() && state.failure.ok() && state.waiting > 0) Enqueue(next);
   return true;
 }
 

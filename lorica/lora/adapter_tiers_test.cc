@@ -33,6 +33,9 @@ class AdapterTiersTest : public testing::Test {
     options.base = &base_;
     options.cold_bytes = cold * kFolderFactorBytes;
     options.quantum = quantum;
+    options.changed = [this] {
+      if (on_changed_) on_changed_();
+    };
     tiers_ = std::make_unique<AdapterTiers>(options);
   }
   void TearDown() override {
@@ -91,6 +94,7 @@ class AdapterTiersTest : public testing::Test {
   std::unique_ptr<AdapterCache> cache_;
   std::unique_ptr<AdapterTiers> tiers_;
   std::vector<AdapterHold> held_;
+  std::function<void()> on_changed_;
 };
 
 TEST_F(AdapterTiersTest, ServesManyMoreThanItHoldsFromEveryTier) {
@@ -222,6 +226,31 @@ TEST_F(AdapterTiersTest, ChangedFilesAreHashedAgainAndRefusedWithBothDigests) {
   FetchAll();
   EXPECT_EQ(tiers_->Failure(Get(0)).code(), StatusCode::kNotFound);
   tiers_->LeaveWaiting(Get(0));
+}
+
+// The client of a failed fetch asks again at once, while the loader is still about to take the
+// adapter off its queue.
+TEST_F(AdapterTiersTest, WhoeverAsksAgainAfterAFailureIsFetchedFor) {
+  Open(1, 0);
+  Serve(0);
+  Serve(1);
+  const std::string path = Get(0)->state.path;
+  bool again = false;
+  on_changed_ = [&] {
+    if (again || tiers_->failures() == 0) return;
+    again = true;
+    WriteAdapterFolder(path, 1.0f);
+    tiers_->LeaveWaiting(Get(0));
+    tiers_->Arrive(Get(0));
+  };
+  WriteAdapterFolder(path, 77.0f);
+  tiers_->Arrive(Get(0));
+  FetchAll();
+  EXPECT_TRUE(again);
+  const auto slot = tiers_->Acquire(Get(0), 1.0);
+  ASSERT_TRUE(slot.has_value());
+  EXPECT_EQ(ValueIn(*slot), 1.0f);
+  tiers_->LeaveRunning(Get(0), 1.0);
 }
 
 TEST_F(AdapterTiersTest, AWeightIsAFurtherSlotOverTheSameTiles) {
