@@ -1,5 +1,6 @@
 #include "bench/floor.h"
 
+#include <algorithm>
 #include <string>
 
 #include "bench/timing.h"
@@ -14,7 +15,10 @@ constexpr int64_t kMultiplyRounds = 100000;
 
 }  // namespace
 
-Result<Floor> Floor::Create(ThreadPool* pool, std::string_view isa) {
+Result<Floor> Floor::Create(ThreadPool* pool, std::string_view backend) {
+  const size_t begin = backend.find(' ') + 1;
+  const size_t end = std::min(backend.find(' ', begin), backend.size());
+  const std::string_view isa = backend.substr(begin, end - begin);
   const FloorKernels kernels = FloorKernelsFor(isa);
   if (kernels.read == nullptr) {
     return InvalidArgument("no floor for instruction set '" + std::string(isa) + "'");
@@ -25,6 +29,7 @@ Result<Floor> Floor::Create(ThreadPool* pool, std::string_view isa) {
   const std::span<float> floats = data.as<float>();
   for (size_t i = 0; i < floats.size(); ++i) floats[i] = static_cast<float>(i & 255);
   Floor floor(pool, std::move(data), kernels);
+  floor.has_dot_ = backend.substr(end) == " bf16";
   floor.sinks_.resize(static_cast<size_t>(pool->threads()) * 16);
   return floor;
 }
@@ -33,7 +38,7 @@ void Floor::Sample() {
   const int64_t slice_floats = kSliceBytes / static_cast<int64_t>(sizeof(float));
   const float* slice = data_.as<float>().data() + next_slice_ * slice_floats;
   next_slice_ = (next_slice_ + 1) % kSlices;
-  const double read_seconds = Seconds([&] {
+  const double read_seconds = Seconds(pool_->threads(), [&] {
     pool_->Run([&](const TeamMember& member) {
       const IndexRange range = SplitRange(slice_floats / 1024, member);
       sinks_[static_cast<size_t>(member.thread) * 16] +=
@@ -41,21 +46,29 @@ void Floor::Sample() {
     });
   });
   read_rates_.push_back(static_cast<double>(kSliceBytes) / read_seconds);
-  const double multiply_seconds = Seconds([&] {
+  multiply_rates_.push_back(TimeMultiply(kernels_.multiply, kernels_.flops_per_round));
+  if (has_dot_) dot_rates_.push_back(TimeMultiply(&MultiplyByDot, kDotFlopsPerRound));
+}
+
+double Floor::TimeMultiply(float (*multiply)(int64_t), int64_t flops_per_round) {
+  const double seconds = Seconds(pool_->threads(), [&] {
     pool_->Run([&](const TeamMember& member) {
-      sinks_[static_cast<size_t>(member.thread) * 16] += kernels_.multiply(kMultiplyRounds);
+      sinks_[static_cast<size_t>(member.thread) * 16] += multiply(kMultiplyRounds);
     });
   });
-  multiply_rates_.push_back(static_cast<double>(kMultiplyRounds * kernels_.flops_per_round) *
-                            pool_->threads() / multiply_seconds);
+  return static_cast<double>(kMultiplyRounds * flops_per_round) * pool_->threads() / seconds;
 }
 
 void Floor::Clear() {
   read_rates_.clear();
   multiply_rates_.clear();
+  dot_rates_.clear();
 }
 
 double Floor::ReadRate() const { return Summarize(read_rates_).median; }
-double Floor::MultiplyRate() const { return Summarize(multiply_rates_).median; }
+double Floor::MultiplyRate(kernels::ActivationType type) const {
+  const bool dot = has_dot_ && type == kernels::ActivationType::kBf16;
+  return Summarize(dot ? dot_rates_ : multiply_rates_).median;
+}
 
 }  // namespace lorica::bench

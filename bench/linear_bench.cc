@@ -39,21 +39,40 @@ Status Prepare(MachineContext* context, World* world) {
   return OkStatus();
 }
 
-double TimeCall(World* world, ThreadPool* pool, int64_t rows, int copy) {
+struct Call {
+  int64_t rows = 0;
+  kernels::ActivationType type = kernels::ActivationType::kF32;
+};
+
+double TimeCall(World* world, ThreadPool* pool, const Call& call, int copy) {
   kernels::LinearPart part;
   part.weight = &world->weights[static_cast<size_t>(copy)];
   part.y = world->y.data();
   part.y_stride = kWidth;
   kernels::LinearParams params;
   params.x = world->x.data();
-  params.rows = rows;
+  params.rows = call.rows;
+  params.activation_type = call.type;
   params.x_stride = kWidth;
   params.k = kWidth;
   params.parts = {&part, 1};
   params.packed_x = world->packed.data();
-  return Seconds([&] {
+  return Seconds(pool->threads(), [&] {
     pool->Run([&](const TeamMember& member) { world->backend->LoraLinear(params, member); });
   });
+}
+
+void PrintShare(const Floor& floor, const Call& call, const std::vector<double>& times,
+                std::FILE* out) {
+  const double bytes = static_cast<double>(kWidth * kWidth) * 2;
+  const double flops = static_cast<double>(kWidth * kWidth * call.rows) * 2;
+  const double reads = bytes / floor.ReadRate();
+  const double best = std::max(reads, flops / floor.MultiplyRate(call.type));
+  const Quartiles ours = Summarize(times);
+  std::fprintf(out, " | %7.1f %8.3f%c %7.3f %7.3f  %3.0f %%, %3.0f %% [%3.0f %3.0f]",
+               floor.MultiplyRate(call.type) / 1e9, best * 1e3, best == reads ? 'r' : ' ',
+               ours.best * 1e3, ours.median * 1e3, 100 * best / ours.best, 100 * best / ours.median,
+               100 * best / ours.third, 100 * best / ours.first);
 }
 
 }  // namespace
@@ -66,39 +85,37 @@ int RunLinearBench(const BenchOptions& options, std::FILE* out) {
     std::fprintf(stderr, "%s\n", status.message().c_str());
     return 1;
   }
-  const std::string_view isa = world.backend->name().substr(4);  // after "cpu "
-  Result<Floor> floor = Floor::Create(&context.pool, isa);
+  Result<Floor> floor = Floor::Create(&context.pool, world.backend->name());
   if (!floor.ok()) {
     std::fprintf(stderr, "%s\n", floor.status().message().c_str());
     return 1;
   }
+  std::vector<kernels::ActivationType> types = {kernels::ActivationType::kF32};
+  if (floor->has_dot()) types.push_back(kernels::ActivationType::kBf16);
   PrintMachine(context.pool.threads(), world.backend->name(), out);
   std::fprintf(out,
-               "y = x * W^T, W bf16 4096 x 4096; floor = max(bytes / read rate, flops / f32 FMA "
-               "peak), both timed in turn with the calls\n"
-               "%4s %9s %9s %9s %9s %9s %9s | %s\n",
-               "M", "GB/s", "GFLOP/s", "floor ms", "best ms", "median", "quartiles",
-               "share of the floor: best, median [quartiles]");
-  for (const int64_t rows : {1, 2, 4, 6, 8, 12, 16, 32, 64}) {
+               "y = x * W^T, W bf16 4096 x 4096; floor = max(bytes / read rate, flops / peak), "
+               "r where reads bind; all timed in turn, %s\n"
+               "columns: f32 multiply-add%s: peak GFLOP/s, floor ms, best, median, share of the "
+               "floor by best, by median [quartiles]\n   M    GB/s\n",
+               context.pool.threads() == 1 ? "by processor time" : "by wall time",
+               floor->has_dot() ? " | bf16 dot on x rounded to bf16" : "");
+  for (const int64_t rows : {1, 2, 3, 4, 5, 6, 8, 12, 14, 16, 28, 32, 64}) {
     floor->Clear();
-    std::vector<double> times;
-    TimeCall(&world, &context.pool, rows, 0);
-    for (int round = 0; round < options.rounds; ++round) {
+    std::vector<std::vector<double>> times(types.size());
+    int copy = 0;
+    for (int round = 0; round <= options.rounds; ++round) {
       floor->Sample();
-      times.push_back(TimeCall(&world, &context.pool, rows, (round + 1) % kCopies));
+      for (size_t i = 0; i < types.size(); ++i) {
+        const double seconds = TimeCall(&world, &context.pool, {rows, types[i]}, copy++ % kCopies);
+        if (round > 0) times[i].push_back(seconds);  // the first warms up
+      }
     }
-    const double bytes = static_cast<double>(kWidth * kWidth) * 2;
-    const double flops = static_cast<double>(kWidth * kWidth * rows) * 2;
-    const double best = std::max(bytes / floor->ReadRate(), flops / floor->MultiplyRate());
-    const Quartiles ours = Summarize(times);
-    std::fprintf(out,
-                 "%4lld %9.1f %9.1f %9.3f %9.3f %9.3f %4.2f-%4.2f | %3.0f %%, %3.0f %% [%.0f "
-                 "%.0f]%s\n",
-                 static_cast<long long>(rows), floor->ReadRate() / 1e9, floor->MultiplyRate() / 1e9,
-                 best * 1e3, ours.best * 1e3, ours.median * 1e3, ours.first * 1e3, ours.third * 1e3,
-                 100 * best / ours.best, 100 * best / ours.median, 100 * best / ours.third,
-                 100 * best / ours.first,
-                 bytes / floor->ReadRate() > flops / floor->MultiplyRate() ? " reads" : "");
+    std::fprintf(out, "%4lld %7.1f", static_cast<long long>(rows), floor->ReadRate() / 1e9);
+    for (size_t i = 0; i < types.size(); ++i) {
+      PrintShare(*floor, {rows, types[i]}, times[i], out);
+    }
+    std::fprintf(out, "\n");
   }
   return 0;
 }

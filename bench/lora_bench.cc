@@ -65,6 +65,7 @@ class World {
   const kernels::Backend& backend() const { return *backend_; }
   int64_t lora_bytes() const { return lora_bytes_; }
 
+  void SetActivations(kernels::ActivationType type) { activation_type_ = type; }
   double TimeOurs(int copy, bool with_lora) {
     kernels::LinearPart part;
     part.weight = &weights_[static_cast<size_t>(copy)];
@@ -76,6 +77,7 @@ class World {
     params.rows = kTokens;
     params.x_stride = kWidth;
     params.k = kWidth;
+    params.activation_type = activation_type_;
     params.parts = {&part, 1};
     params.packed_x = packed_.data();
     if (with_lora) {
@@ -85,14 +87,14 @@ class World {
       params.s_scratch = scratch_.data();
       params.trace = &context_.trace;
     }
-    return Seconds([&] {
+    return Seconds(context_.pool.threads(), [&] {
       context_.pool.Run([&](const TeamMember& member) { backend_->LoraLinear(params, member); });
     });
   }
 
   enum class Opponent { kSgemmPerToken, kSgemvPerToken, kSgemmPerAdapter };
   double TimeOpenBlas(const OpenBlas& blas, Opponent opponent) {
-    return Seconds([&] {
+    return Seconds(context_.pool.threads(), [&] {
       for (const lora::Segment& segment : segments_.segments()) {
         const int64_t rows = segment.size();
         const int64_t step = opponent == Opponent::kSgemmPerAdapter ? rows : 1;
@@ -191,6 +193,7 @@ class World {
   lora::LoraPlan plan_;
   std::vector<float> x_, y_, packed_, scratch_;
   int64_t lora_bytes_ = 0;
+  kernels::ActivationType activation_type_ = kernels::ActivationType::kF32;
 };
 
 void PrintOpponents(World* world, const BenchOptions& options, double added, std::FILE* out) {
@@ -218,6 +221,44 @@ void PrintOpponents(World* world, const BenchOptions& options, double added, std
   }
 }
 
+// Base alone and base with LoRA in turn; the median of what LoRA adds, in seconds.
+double PrintAdded(World* world, const BenchOptions& options, Floor* floor, std::FILE* out) {
+  std::vector<double> base, with_lora, added;
+  floor->Clear();
+  world->TimeOurs(0, false);
+  world->TimeOurs(1, true);
+  world->context().trace.Reset();
+  for (int round = 0; round < 2 * options.rounds; ++round) {
+    floor->Sample();
+    base.push_back(world->TimeOurs((2 * round) % kCopies, false));
+    with_lora.push_back(world->TimeOurs((2 * round + 1) % kCopies, true));
+    added.push_back(with_lora.back() - base.back());
+  }
+  const Quartiles b = Summarize(base);
+  const Quartiles l = Summarize(with_lora);
+  const Quartiles d = Summarize(added);
+  const double bound = static_cast<double>(world->lora_bytes()) / floor->ReadRate();
+  std::fprintf(out,
+               "32 tokens over 20 adapters (ranks 8, 16, 32, 64), bf16 4096 x 4096, %.2f MB of "
+               "factors\n"
+               "  base alone   %.3f ms best, %.3f median [%.3f %.3f]\n"
+               "  with LoRA    %.3f ms best, %.3f median [%.3f %.3f]\n"
+               "  added        %.1f %% by best, %.1f %% by median of differences [%.1f %.1f]\n"
+               "  added time / (bytes / read rate %.1f GB/s) = %.2f\n",
+               static_cast<double>(world->lora_bytes()) / 1e6, b.best * 1e3, b.median * 1e3,
+               b.first * 1e3, b.third * 1e3, l.best * 1e3, l.median * 1e3, l.first * 1e3,
+               l.third * 1e3, 100 * (l.best / b.best - 1), 100 * d.median / b.median,
+               100 * d.first / b.median, 100 * d.third / b.median, floor->ReadRate() / 1e9,
+               d.median / bound);
+  const auto milliseconds = [&](Zone zone) {
+    const Trace::Counter& counter = world->context().trace.counter(zone);
+    return static_cast<double>(counter.nanoseconds) / static_cast<double>(counter.calls) / 1e6;
+  };
+  std::fprintf(out, "  by the trace: shrink %.3f ms, expand %.3f ms (means)\n",
+               milliseconds(Zone::kLoraShrink), milliseconds(Zone::kLoraExpand));
+  return std::max(d.median, 1e-9);
+}
+
 }  // namespace
 
 int RunLoraBench(const BenchOptions& options, std::FILE* out) {
@@ -228,46 +269,20 @@ int RunLoraBench(const BenchOptions& options, std::FILE* out) {
     return 1;
   }
   ThreadPool* pool = &world.context().pool;
-  const std::string_view isa = world.backend().name().substr(4);  // after "cpu "
-  Result<Floor> floor = Floor::Create(pool, isa);
+  Result<Floor> floor = Floor::Create(pool, world.backend().name());
   if (!floor.ok()) {
     std::fprintf(stderr, "%s\n", floor.status().message().c_str());
     return 1;
   }
   PrintMachine(pool->threads(), world.backend().name(), out);
-  std::vector<double> base, with_lora, added;
-  world.TimeOurs(0, false);
-  world.TimeOurs(1, true);
-  world.context().trace.Reset();
-  for (int round = 0; round < 2 * options.rounds; ++round) {
-    floor->Sample();
-    base.push_back(world.TimeOurs((2 * round) % kCopies, false));
-    with_lora.push_back(world.TimeOurs((2 * round + 1) % kCopies, true));
-    added.push_back(with_lora.back() - base.back());
+  const double added = PrintAdded(&world, options, &*floor, out);
+  if (floor->has_dot()) {
+    std::fprintf(out, "the same by the bf16 dot on x rounded to bf16\n");
+    world.SetActivations(kernels::ActivationType::kBf16);
+    PrintAdded(&world, options, &*floor, out);
+    world.SetActivations(kernels::ActivationType::kF32);
   }
-  const Quartiles b = Summarize(base);
-  const Quartiles l = Summarize(with_lora);
-  const Quartiles d = Summarize(added);
-  const double bound = static_cast<double>(world.lora_bytes()) / floor->ReadRate();
-  std::fprintf(out,
-               "32 tokens over 20 adapters (ranks 8, 16, 32, 64), bf16 4096 x 4096, %.2f MB of "
-               "factors\n"
-               "  base alone   %.3f ms best, %.3f median [%.3f %.3f]\n"
-               "  with LoRA    %.3f ms best, %.3f median [%.3f %.3f]\n"
-               "  added        %.1f %% by best, %.1f %% by median of differences [%.1f %.1f]\n"
-               "  added time / (bytes / read rate %.1f GB/s) = %.2f\n",
-               static_cast<double>(world.lora_bytes()) / 1e6, b.best * 1e3, b.median * 1e3,
-               b.first * 1e3, b.third * 1e3, l.best * 1e3, l.median * 1e3, l.first * 1e3,
-               l.third * 1e3, 100 * (l.best / b.best - 1), 100 * d.median / b.median,
-               100 * d.first / b.median, 100 * d.third / b.median, floor->ReadRate() / 1e9,
-               d.median / bound);
-  const auto milliseconds = [&](Zone zone) {
-    const Trace::Counter& counter = world.context().trace.counter(zone);
-    return static_cast<double>(counter.nanoseconds) / static_cast<double>(counter.calls) / 1e6;
-  };
-  std::fprintf(out, "  by the trace: shrink %.3f ms, expand %.3f ms (means)\n",
-               milliseconds(Zone::kLoraShrink), milliseconds(Zone::kLoraExpand));
-  PrintOpponents(&world, options, std::max(d.median, 1e-9), out);
+  PrintOpponents(&world, options, added, out);
   return 0;
 }
 

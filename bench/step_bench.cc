@@ -119,7 +119,7 @@ class World {
       adapter_bytes_ += engine_->adapters().TileBytes(*adapter);
       LORICA_RETURN_IF_ERROR(engine_->PublishAdapter(AdapterName(i), std::move(adapter)));
     }
-    LORICA_ASSIGN_OR_RETURN(Floor floor, Floor::Create(&context_.pool, FloorIsa()));
+    LORICA_ASSIGN_OR_RETURN(Floor floor, Floor::Create(&context_.pool, backend_->name()));
     floor_ = std::make_unique<Floor>(std::move(floor));
     return OkStatus();
   }
@@ -174,17 +174,19 @@ class World {
     const double flops = 2.0 * options_.sequences * (weights / 2.0 - untied) + 4.0 * kv / 2.0;
     const Quartiles b = Summarize(base);
     const Quartiles l = Summarize(lora);
+    const kernels::ActivationType activations = model_->activation_type();
+    const bool dot = floor_->has_dot() && activations == kernels::ActivationType::kBf16;
     const auto row = [&](const char* name, double bytes, double operations, const Quartiles& q) {
       const double floor =
-          std::max(bytes / floor_->ReadRate(), operations / floor_->MultiplyRate());
+          std::max(bytes / floor_->ReadRate(), operations / floor_->MultiplyRate(activations));
       std::fprintf(out, "%-24s %9.1f %9.2f %9.2f %9.2f %9.2f %7.0f%% %9.1f\n", name, bytes / 1e6,
                    floor * 1e3, q.first * 1e3, q.median * 1e3, q.third * 1e3,
                    100.0 * floor / q.median, options_.sequences / q.median);
     };
-    std::fprintf(out,
-                 "%d sequences, context %d, %s, read %.1f GB/s, f32 multiply-add %.0f GFLOP/s\n",
+    std::fprintf(out, "%d sequences, context %d, %s, read %.1f GB/s, %s %.0f GFLOP/s\n",
                  options_.sequences, options_.context, options_.dtype.c_str(),
-                 floor_->ReadRate() / 1e9, floor_->MultiplyRate() / 1e9);
+                 floor_->ReadRate() / 1e9, dot ? "bf16 dot" : "f32 multiply-add",
+                 floor_->MultiplyRate(activations) / 1e9);
     std::fprintf(out, "%-24s %9s %9s %9s %9s %9s %8s %9s\n", "decode step", "MB", "floor ms",
                  "q1 ms", "median", "q3", "share", "tokens/s");
     row("base alone", weights + kv, flops, b);
@@ -201,12 +203,6 @@ class World {
 
  private:
   static std::string AdapterName(int32_t index) { return "tenant-" + std::to_string(index); }
-
-  // The instruction set's own name out of "cpu avx2".
-  std::string_view FloorIsa() const {
-    const std::string_view name = backend_->name();
-    return name.substr(name.find(' ') + 1);
-  }
 
   void PrintMemory(std::FILE* out) const {
     rusage usage;

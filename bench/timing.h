@@ -24,18 +24,22 @@ struct Quartiles {
 Quartiles Summarize(std::vector<double> sample);
 
 double NowSeconds();
+// Processor time of the calling thread.
+double ThreadSeconds();
 // How often this process was put off a core so far.
 int64_t InvoluntarySwitches();
 
-// Seconds of one call that was not interrupted, of at most twenty tries.
+// Seconds of one call that was not interrupted, of at most twenty tries. A call on one thread is
+// timed by its processor time: steadier where others compute too.
 template <typename Call>
-double Seconds(const Call& call) {
+double Seconds(int threads, const Call& call) {
+  const auto now = threads == 1 ? ThreadSeconds : NowSeconds;
   double seconds = 0.0;
   for (int i = 0; i < 20; ++i) {
     const int64_t switches = InvoluntarySwitches();
-    const double begin = NowSeconds();
+    const double begin = now();
     call();
-    seconds = NowSeconds() - begin;
+    seconds = now() - begin;
     if (InvoluntarySwitches() == switches) break;
   }
   return seconds;

@@ -22,7 +22,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // "cpu avx2", "cpu avx512", "reference": printed with every figure.
+  // "cpu avx2", "cpu avx512 bf16" (with the bf16 dot), "reference": printed with every figure.
   virtual std::string_view name() const = 0;
 
   // Packs W as it is read, in the narrowest of `allowed` layouts: bf16 rounds to nearest even

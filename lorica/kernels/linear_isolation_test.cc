@@ -8,7 +8,6 @@
 
 #include "lorica/kernels/cpu/cpu_backend.h"
 #include "lorica/kernels/linear_fixture.h"
-#include "lorica/kernels/open_backend.h"
 
 namespace lorica::kernels {
 namespace {
@@ -25,7 +24,13 @@ const cpu::KernelTable& TableOf(std::string_view isa) {
   std::abort();
 }
 
-bool HasFma(std::string_view isa) { return isa == "avx2" || isa == "avx512"; }
+std::vector<const cpu::KernelTable*> TablesHere() {
+  std::vector<const cpu::KernelTable*> tables;
+  for (const cpu::KernelTable& table : cpu::AllKernelTables()) {
+    if (cpu::RunsHere(table)) tables.push_back(&table);
+  }
+  return tables;
+}
 
 struct World {
   LinearProblem problem;
@@ -81,18 +86,19 @@ Mix RandomMix(bool sort_by_slot, const std::vector<SlotId>& slots) {
   return mix;
 }
 
-void CheckWorld(const World& world, std::string_view isa, std::string_view truth_isa) {
+void CheckWorld(const World& world, const cpu::KernelTable& table,
+                const cpu::KernelTable& truth_table) {
   MachineContext one(1);
   ThreadPool two(2);
   ThreadPool three(3);
   ThreadPool* pools[] = {&one.pool, &two, &three};
-  const cpu::CpuBackend truth(&TableOf(truth_isa));
+  const cpu::CpuBackend truth(&truth_table);
   const auto alone = world.Alone(truth, &one);
   EXPECT_TRUE(rc::check("every row equals itself alone", [&] {
     const Mix mix = RandomMix(*rc::gen::arbitrary<bool>(), world.slots);
     std::vector<SlotId> slots;
     for (const int32_t row : mix.rows) slots.push_back(world.slots[static_cast<size_t>(row)]);
-    const cpu::CpuBackend backend(&TableOf(isa), mix.tiling);
+    const cpu::CpuBackend backend(&table, mix.tiling);
     const PackedProblem packed(world.problem, backend, &one);
     const auto got =
         packed.Run(pools[mix.threads - 1], TakeRows(world.x, world.problem.k, mix.rows), slots);
@@ -107,23 +113,25 @@ void CheckWorld(const World& world, std::string_view isa, std::string_view truth
 }
 
 TEST(BitEqualAcrossM, EveryTableEveryType) {
-  const std::vector<std::string_view> isas = RunnableIsas();
-  for (const std::string_view isa : isas) {
+  for (const cpu::KernelTable* table : TablesHere()) {
+    const ActivationType activation =
+        table->uses_dot ? ActivationType::kBf16 : ActivationType::kF32;
     for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
-      const World world({71, {50, 19}, {8, 20, 1}, dtype, dtype}, ActivationType::kF32, 30);
-      CheckWorld(world, isa, isa);
+      const World world({71, {50, 19}, {8, 20, 1}, dtype, dtype}, activation, 30);
+      CheckWorld(world, *table, *table);
     }
   }
 }
 
-TEST(BitEqualAcrossM, Avx512EqualsAvx2) {
-  const std::vector<std::string_view> isas = RunnableIsas();
-  const auto count = std::count_if(isas.begin(), isas.end(), HasFma);
-  if (count < 2) return;  // one set with FMA: nothing to compare
-  for (const ActivationType activation : {ActivationType::kF32, ActivationType::kBf16}) {
-    for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
-      const World world({258, {96, 33, 40}, {16, 24}, dtype, dtype}, activation, 31);
-      CheckWorld(world, "avx512", "avx2");
+// Every set with FMA, and the dot, give the bits of AVX2.
+TEST(BitEqualAcrossM, Avx512AndTheDotEqualAvx2) {
+  for (const cpu::KernelTable* table : TablesHere()) {
+    if (table->isa != "avx512") continue;
+    for (const ActivationType activation : {ActivationType::kF32, ActivationType::kBf16}) {
+      for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
+        const World world({258, {96, 33, 40}, {16, 24}, dtype, dtype}, activation, 31);
+        CheckWorld(world, *table, TableOf("avx2"));
+      }
     }
   }
 }
@@ -131,9 +139,10 @@ TEST(BitEqualAcrossM, Avx512EqualsAvx2) {
 // A tenant whose weights overflow, or are NaN, leaves the bits of every other row alone.
 TEST(Isolation, NonFiniteTenantsAreAlone) {
   MachineContext context(2);
-  for (const std::string_view isa : RunnableIsas()) {
-    World world({64, {48}, {8, 16, 8}}, ActivationType::kF32, 32);
-    const cpu::CpuBackend backend(&TableOf(isa));
+  for (const cpu::KernelTable* table : TablesHere()) {
+    World world({64, {48}, {8, 16, 8}},
+                table->uses_dot ? ActivationType::kBf16 : ActivationType::kF32, 32);
+    const cpu::CpuBackend backend(table);
     const PackedProblem clean(world.problem, backend, &context);
     const auto want = clean.Run(&context.pool, world.x, world.slots);
     LinearProblem broken = world.problem;

@@ -3,41 +3,34 @@
 #include <cstdlib>
 #include <string>
 
-#include "lorica/base/machine.h"
 #include "lorica/kernels/cpu/cpu_backend.h"
 #include "lorica/kernels/reference_backend.h"
 
 namespace lorica::kernels {
-namespace {
-
-bool Runs(std::string_view isa, const MachineFacts& facts) {
-  if (isa == "avx512") return facts.has_avx512 && facts.has_avx2_fma && facts.has_f16c;
-  if (isa == "avx2") return facts.has_avx2_fma && facts.has_f16c;
-#if defined(__x86_64__)
-  if (isa == "sse4") return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
-#endif
-  return isa == "scalar";
-}
-
-}  // namespace
 
 std::vector<std::string_view> RunnableIsas() {
-  const MachineFacts facts = ReadMachineFacts();
   std::vector<std::string_view> names;
   for (const cpu::KernelTable& table : cpu::AllKernelTables()) {
-    if (Runs(table.isa, facts)) names.push_back(table.isa);
+    if (!cpu::RunsHere(table)) continue;
+    if (names.empty() || names.back() != table.isa) names.push_back(table.isa);
   }
   return names;
 }
 
 Result<std::unique_ptr<Backend>> OpenCpuBackend(std::string_view isa) {
+  const cpu::KernelTable* best = nullptr;
+  bool known = false;
   for (const cpu::KernelTable& table : cpu::AllKernelTables()) {
     if (table.isa != isa) continue;
-    if (!Runs(isa, ReadMachineFacts())) {
-      return FailedPrecondition("instruction set '" + std::string(isa) +
-                                "' was asked for, but this processor does not have it");
-    }
-    return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(&table));
+    known = true;
+    if (cpu::RunsHere(table)) best = &table;
+  }
+  if (best != nullptr) {
+    return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(best));
+  }
+  if (known) {
+    return FailedPrecondition("instruction set '" + std::string(isa) +
+                              "' was asked for, but this processor does not have it");
   }
   return InvalidArgument("unknown instruction set '" + std::string(isa) +
                          "': expected scalar, sse4, avx2 or avx512");

@@ -14,7 +14,8 @@ namespace lorica::kernels {
 // LORICA_ISA (scalar, sse4, avx2, avx512): INVALID_ARGUMENT for another name, FAILED_PRECONDITION
 // for one that the machine lacks.
 Result<std::unique_ptr<Backend>> OpenCpuBackend();
-// One named set; what OpenCpuBackend and the tests use.
+// One named set; what OpenCpuBackend and the tests use. "avx512" takes the bf16 dot where the
+// processor has AVX512-BF16 and a self-test finds that it gives the bits of f32 FMA.
 Result<std::unique_ptr<Backend>> OpenCpuBackend(std::string_view isa);
 // Names of the sets that this machine runs, narrowest first.
 std::vector<std::string_view> RunnableIsas();

@@ -39,6 +39,7 @@ FillKernels AttentionKernels(Isa isa) {
     case Isa::kAvx2:
       return HWY_CHOOSE_AVX2(FillAttention);
     case Isa::kAvx512:
+    case Isa::kAvx512Bf16:
       return HWY_CHOOSE_AVX3(FillAttention);
   }
   return nullptr;

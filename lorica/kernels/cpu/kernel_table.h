@@ -29,6 +29,7 @@ struct LinearTiling {
 struct KernelTable {
   std::string_view isa;   // "avx2"
   std::string_view name;  // "cpu avx2"
+  bool uses_dot = false;  // the bf16 dot of AVX512-BF16 for bf16 activations, else f32 FMA
   void (*lora_linear)(const LinearParams&, const LinearTiling&, const TeamMember&) = nullptr;
   void (*rms_norm)(const RmsNormParams&, const TeamMember&) = nullptr;
   void (*rope)(const RopeParams&, const TeamMember&) = nullptr;
@@ -38,13 +39,17 @@ struct KernelTable {
   void (*logit_stats)(const LogitStatsParams&, const TeamMember&) = nullptr;
 };
 
-// All tables that were compiled, narrowest set first, whether this machine runs them or not.
+// All tables that were compiled, narrowest set first, whether this machine runs them or not. Two
+// are of "avx512": without and with the dot.
 std::span<const KernelTable> AllKernelTables();
+// Whether the processor has the table's instructions and, where it uses the dot, gives the bits of
+// f32 FMA by it (tried once a process).
+bool RunsHere(const KernelTable& table);
 
 // Each file of kernels puts its functions into the table of an instruction set; null where that
 // set was not compiled.
 using FillKernels = void (*)(KernelTable*);
-enum class Isa { kScalar, kSse4, kAvx2, kAvx512 };
+enum class Isa { kScalar, kSse4, kAvx2, kAvx512, kAvx512Bf16 };
 FillKernels LinearKernels(Isa isa);
 FillKernels PointwiseKernels(Isa isa);
 FillKernels AttentionKernels(Isa isa);

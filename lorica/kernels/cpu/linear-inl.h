@@ -6,13 +6,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "lorica/base/check.h"
 #include "lorica/base/thread_pool.h"
+#include "lorica/kernels/cpu/dot.h"
 #include "lorica/kernels/cpu/gemm-inl.h"
 #include "lorica/kernels/cpu/kernel_table.h"
 #include "lorica/kernels/cpu/lora-inl.h"
+#include "lorica/kernels/cpu/packed_input-inl.h"
 #include "lorica/kernels/cpu/packing.h"
 
 #if defined(LORICA_KERNELS_CPU_LINEAR_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -25,51 +26,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace lorica::kernels::cpu::HWY_NAMESPACE {
 
-// The rows cut into register tiles of nearly equal height.
-struct RowTiles {
-  int64_t rows = 0;
-  int64_t count = 0;
-
-  RowTiles() = default;
-  RowTiles(int64_t rows, int64_t most) : rows(rows), count((rows + most - 1) / most) {}
-  IndexRange Tile(int64_t i) const { return SplitRange(rows, count, i); }
-  // The tile that holds packed row `row`.
-  int64_t Find(int64_t row) const {
-    const int64_t base = rows / count;
-    const int64_t longer = rows % count * (base + 1);
-    return row < longer ? row / (base + 1) : rows % count + (row - longer) / base;
-  }
-};
-
-// Packed rows are the rows of x in segment order, then the rest. When the
-// segments are a run of consecutive rows, x's own order serves, shifted.
-struct RowOrder {
-  const int32_t* row_of = nullptr;  // null: packed row i is row i
-  int64_t shift = 0;                // packed row of place 0 in the segment order
-  int64_t Row(int64_t packed) const { return row_of == nullptr ? packed : row_of[packed]; }
-};
-
-struct LinearState {
-  const LinearParams* p = nullptr;
-  bool has_lora = false;
-  bool x_is_packed = false;  // one row, read where it lies
-  int64_t pairs = 0;
-  RowTiles tiles;
-  int panels = 1;
-  RowOrder order;
-  float* rounded_x = nullptr;  // [rows, K] in packed order: bf16 activations with LoRA
-  Trace* trace = nullptr;      // of thread 0
-  std::chrono::steady_clock::duration expand_time{};
-
-  const float* PackedTile(int64_t first_row) const {
-    return x_is_packed ? p->x : p->packed_x + first_row * pairs * 2;
-  }
-  // A row of x as the shrink reads it: k dense.
-  const float* ShrinkInput(int64_t packed) const {
-    return rounded_x != nullptr ? rounded_x + packed * p->k
-                                : p->x + order.Row(packed) * p->x_stride;
-  }
-};
+inline LinearTiling ChooseDotTiling(int64_t rows) {
+  if (rows <= 6) return {6, 4};
+  return {14, 2};
+}
 
 inline LinearTiling ChooseTiling(int64_t rows) {
 #if HWY_TARGET == HWY_AVX3
@@ -86,57 +46,45 @@ inline LinearTiling ChooseTiling(int64_t rows) {
 #endif
 }
 
-// Thread 0 writes the map behind the packed rows; the caller Syncs.
-inline void BuildRowMap(const LinearParams& p, int32_t* row_of) {
-  int32_t* in_segment = row_of + p.rows;
-  std::fill_n(in_segment, p.rows, 0);
-  int64_t next = 0;
-  for (const int32_t row : p.segments->order()) {
-    row_of[next++] = row;
-    in_segment[row] = 1;
-  }
-  for (int64_t row = 0; row < p.rows; ++row) {
-    if (in_segment[row] == 0) row_of[next++] = static_cast<int32_t>(row);
-  }
+inline bool AllBf16(std::span<const lora::TileRef> tiles) {
+  return std::all_of(tiles.begin(), tiles.end(),
+                     [](const lora::TileRef& tile) { return tile.dtype == DType::kBF16; });
 }
 
-// Pairs [begin, end) of one row, `stride` floats from pair to pair; zeros past k. `dense`, if not
-// null, gets the rounded row as it lies.
-inline void PackRow(const LinearParams& p, const float* x, IndexRange pairs, float* to,
-                    int64_t stride, float* dense) {
-  int64_t pair = pairs.begin;
-  if (p.activation_type == ActivationType::kF32) {
-    const int64_t whole = std::min(pairs.end, p.k / 2);
-    for (; pair < whole; ++pair) std::memcpy(to + pair * stride, x + 2 * pair, 2 * sizeof(float));
-  }
-  const bool round = p.activation_type == ActivationType::kBf16;
-  for (; pair < pairs.end; ++pair) {
-    for (int64_t k = 2 * pair; k < 2 * pair + 2; ++k) {
-      float value = k < p.k ? x[k] : 0.0f;
-      if (round) value = Bf16ToF32(F32ToBf16(value));
-      to[pair * stride + k % 2] = value;
-      if (dense != nullptr && k < p.k) dense[k] = value;
+// Whether any adapter of the step has factors that the dot cannot read.
+inline bool NeedsF32Shrink(const LinearParams& p) {
+  for (const lora::Segment& segment : p.segments->segments()) {
+    for (const LinearPart& part : p.parts) {
+      if (!AllBf16(p.table->Entry(segment.slot, part.site).tiles)) return true;
     }
   }
+  return false;
 }
 
-// This thread's range of k pairs of every packed row.
-inline void PackInput(const LinearState& state, const TeamMember& member) {
-  const LinearParams& p = *state.p;
-  const IndexRange pairs = SplitRange(state.pairs, member);
-  constexpr int64_t kBlock = 8;  // pairs: one cache line of each row
-  for (int64_t t = 0; t < state.tiles.count; ++t) {
-    const IndexRange rows = state.tiles.Tile(t);
-    float* tile = p.packed_x + rows.begin * state.pairs * 2;
-    for (int64_t begin = pairs.begin; begin < pairs.end; begin += kBlock) {
-      const IndexRange block{begin, std::min(begin + kBlock, pairs.end)};
-      for (int64_t i = 0; i < rows.size(); ++i) {
-        const int64_t packed = rows.begin + i;
-        float* dense = state.rounded_x == nullptr ? nullptr : state.rounded_x + packed * p.k;
-        PackRow(p, p.x + state.order.Row(packed) * p.x_stride, block, tile + 2 * i, 2 * rows.size(),
-                dense);
+// The same sums on the bf16 dot.
+inline void DotShrinkItemRows(const LinearState& state, const lora::ShrinkItem& item,
+                              std::span<const lora::TileRef> tiles) {
+  for (int32_t row = item.row_begin; row < item.row_end;) {
+    const int rows = std::min(item.row_end - row, kDotShrinkRows);
+    DotShrinkArgs args;
+    for (int r = 0; r < rows; ++r) {
+      args.x[r] = state.dot_rows + (row + r + state.order.shift) * state.pairs;
+    }
+    args.pairs = state.pairs;
+    args.s_stride = item.s_stride;
+    float* s = state.p->s_scratch + item.s_offset + int64_t{row - item.row_begin} * item.s_stride;
+    for (int32_t t = item.tile_begin; t < item.tile_end;) {
+      int now = DotShrinkTilesFor(rows);
+      while (now > item.tile_end - t) now /= 2;
+      for (int i = 0; i < now; ++i) {
+        args.a[i] = tiles[static_cast<size_t>(t + i)].address;
+        args.scale[i] = tiles[static_cast<size_t>(t + i)].scale;
       }
+      args.s = s + (t - item.tile_begin) * kTileRanks;
+      state.dot->shrink(rows, now)(args);
+      t += now;
     }
+    row += rows;
   }
 }
 
@@ -145,6 +93,7 @@ inline void ShrinkItemRows(const LinearState& state, const lora::ShrinkItem& ite
   const lora::Segment& segment = p.segments->segments()[static_cast<size_t>(item.segment)];
   const LinearPart& part = p.parts[static_cast<size_t>(item.part)];
   const std::span<const lora::TileRef> tiles = p.table->Entry(segment.slot, part.site).tiles;
+  if (state.dot != nullptr && AllBf16(tiles)) return DotShrinkItemRows(state, item, tiles);
   for (int32_t row = item.row_begin; row < item.row_end;) {
     const int rows = std::min(item.row_end - row, MostShrinkRows());
     ShrinkArgs args;
@@ -270,12 +219,38 @@ inline void StoreOutputs(const LinearState& state, const OutputTile& tile) {
   }
 }
 
+template <class Args>
+void FillTileArgs(const Weight& weight, const OutputTile& tile, const PrefetchList& lines,
+                  Args* args) {
+  args->panel_bytes = PanelBytes(LayoutDType(weight.layout), weight.k);
+  args->w = weight.data.data() + tile.panel * args->panel_bytes;
+  args->pairs = Pairs(weight.k);
+  args->acc = tile.acc;
+  args->prefetch = lines.line;
+  args->prefetch_last = lines.line + lines.count - 1;
+}
+
+inline void MultiplyTile(const LinearState& state, const Weight& weight, const OutputTile& tile,
+                         const PrefetchList& lines) {
+  const auto rows = static_cast<int>(tile.rows.size());
+  const auto panels = static_cast<int>(tile.panels);
+  if (state.dot != nullptr) {
+    DotTileArgs args;
+    FillTileArgs(weight, tile, lines, &args);
+    args.x = state.DotTile(tile.rows.begin);
+    state.dot->tile(rows, panels)(args);
+  } else {
+    TileArgs args;
+    FillTileArgs(weight, tile, lines, &args);
+    args.x = state.PackedTile(tile.rows.begin);
+    BaseTileFor(LayoutDType(weight.layout), rows, panels)(args);
+  }
+}
+
 inline void MultiplyColumns(int32_t part_index, IndexRange panels, LinearState* state_out) {
   const LinearState& state = *state_out;
   const LinearParams& p = *state.p;
   const Weight& weight = *p.parts[static_cast<size_t>(part_index)].weight;
-  const DType dtype = LayoutDType(weight.layout);
-  const int64_t panel_bytes = PanelBytes(dtype, p.k);
   alignas(64) float acc[kMaxTileRows * kMaxTilePanels * kPanelColumns];
   PrefetchList lines;
   int64_t now = 0;
@@ -290,16 +265,8 @@ inline void MultiplyColumns(int32_t part_index, IndexRange panels, LinearState* 
       tile.panel = panel;
       tile.panels = now;
       tile.acc = acc;
-      TileArgs args;
-      args.x = state.PackedTile(tile.rows.begin);
-      args.w = weight.data.data() + panel * panel_bytes;
-      args.panel_bytes = panel_bytes;
-      args.pairs = state.pairs;
-      args.acc = acc;
       ListPrefetch(state, tile, segment, &lines);
-      args.prefetch = lines.line;
-      args.prefetch_last = lines.line + lines.count - 1;
-      BaseTileFor(dtype, static_cast<int>(tile.rows.size()), static_cast<int>(now))(args);
+      MultiplyTile(state, weight, tile, lines);
       if (state.has_lora) {
         const auto begin = std::chrono::steady_clock::now();
         ExpandInto(state, tile, &segment);
@@ -310,32 +277,43 @@ inline void MultiplyColumns(int32_t part_index, IndexRange panels, LinearState* 
   }
 }
 
+// The dot reads bf16 panels only.
+inline bool DotServes(const LinearParams& p) {
+  return p.activation_type == ActivationType::kBf16 &&
+         std::all_of(p.parts.begin(), p.parts.end(), [](const LinearPart& part) {
+           return part.weight->layout == WeightLayout::kPanelsBf16;
+         });
+}
+
 inline LinearState MakeState(const LinearParams& p, const LinearTiling& tiling,
-                             const TeamMember& member) {
-  LinearTiling chosen = ChooseTiling(p.rows);
+                             const DotKernels* dot, const TeamMember& member) {
+  const bool use_dot = dot != nullptr && DotServes(p);
+  LinearTiling chosen = use_dot ? ChooseDotTiling(p.rows) : ChooseTiling(p.rows);
   if (tiling.rows > 0) chosen.rows = std::min(tiling.rows, kMaxTileRows);
   if (tiling.panels > 0) chosen.panels = tiling.panels;
   LinearState state;
+  if (use_dot) state.dot = dot;
   state.tiles = RowTiles(p.rows, chosen.rows);
   state.p = &p;
   state.has_lora = p.plan != nullptr && !p.plan->empty();
   state.pairs = Pairs(p.k);
   const auto tallest = static_cast<int>(state.tiles.Tile(0).size());
   state.panels = chosen.panels;
-  while (!TileFits(tallest, state.panels)) state.panels /= 2;
+  while (!state.TileFits(tallest, state.panels)) state.panels /= 2;
   state.x_is_packed = p.rows == 1 && p.k % 4 == 0 && p.activation_type == ActivationType::kF32;
   state.trace = member.thread == 0 ? p.trace : nullptr;
   return state;
 }
 
-inline void LoraLinear(const LinearParams& p, const LinearTiling& tiling,
-                       const TeamMember& member) {
+inline void RunLinear(const LinearParams& p, const LinearTiling& tiling, const DotKernels* dot,
+                      const TeamMember& member) {
   if (p.rows == 0) return;
-  LinearState state = MakeState(p, tiling, member);
+  LinearState state = MakeState(p, tiling, dot, member);
   const TraceScope scope(state.trace, Zone::kLinear);
   if (state.has_lora) {
     LORICA_CHECK(p.plan->fused.empty());
-    if (p.activation_type == ActivationType::kBf16) {
+    if (state.dot != nullptr) state.dot_rows = state.DotTile(p.rows);
+    if (p.activation_type == ActivationType::kBf16 && (state.dot == nullptr || NeedsF32Shrink(p))) {
       state.rounded_x = p.packed_x + p.rows * (state.pairs * 2 + 2);
     }
     if (p.segments->contiguous()) {
@@ -349,7 +327,7 @@ inline void LoraLinear(const LinearParams& p, const LinearTiling& tiling,
   }
   if (!state.x_is_packed) PackInput(state, member);
   if (state.has_lora) {
-    if (state.rounded_x != nullptr) member.Sync();
+    if (p.activation_type == ActivationType::kBf16) member.Sync();
     ShrinkAll(state, member);
   }
   if (!state.x_is_packed || state.has_lora) member.Sync();

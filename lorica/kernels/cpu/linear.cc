@@ -4,6 +4,7 @@
 
 #include "lorica/base/check.h"
 #include "lorica/base/thread_pool.h"
+#include "lorica/kernels/cpu/dot.h"
 #include "lorica/kernels/cpu/kernel_table.h"
 #include "lorica/kernels/cpu/packing.h"
 
@@ -15,11 +16,22 @@
 #include "lorica/kernels/cpu/gemm-inl.h"
 #include "lorica/kernels/cpu/linear-inl.h"
 #include "lorica/kernels/cpu/lora-inl.h"
+#include "lorica/kernels/cpu/packed_input-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lorica::kernels::cpu::HWY_NAMESPACE {
 
+void LoraLinear(const LinearParams& p, const LinearTiling& tiling, const TeamMember& member) {
+  RunLinear(p, tiling, nullptr, member);
+}
 void FillLinear(KernelTable* table) { table->lora_linear = &LoraLinear; }
+
+#if HWY_TARGET == HWY_AVX3
+void LoraLinearDot(const LinearParams& p, const LinearTiling& tiling, const TeamMember& member) {
+  RunLinear(p, tiling, CompiledDotKernels(), member);
+}
+void FillLinearDot(KernelTable* table) { table->lora_linear = &LoraLinearDot; }
+#endif
 
 }  // namespace lorica::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -28,7 +40,8 @@ HWY_AFTER_NAMESPACE();
 namespace lorica::kernels::cpu {
 
 int64_t PackedInputFloats(int64_t rows, int64_t k) {
-  // Packed x, two row maps for rows that are not in segment order, and rounded rows for shrink.
+  // Packed x, two row maps for rows that are not in segment order, and rounded rows for shrink. For
+  // the dot, packed x takes half its place and the same pairs row by row the other half.
   return rows * (Pairs(k) * 2 + 2 + k);
 }
 
@@ -42,6 +55,8 @@ FillKernels LinearKernels(Isa isa) {
       return HWY_CHOOSE_AVX2(FillLinear);
     case Isa::kAvx512:
       return HWY_CHOOSE_AVX3(FillLinear);
+    case Isa::kAvx512Bf16:
+      return HWY_CHOOSE_AVX3(FillLinearDot);
   }
   return nullptr;
 }

@@ -34,6 +34,7 @@ FillKernels PointwiseKernels(Isa isa) {
     case Isa::kAvx2:
       return HWY_CHOOSE_AVX2(FillPointwise);
     case Isa::kAvx512:
+    case Isa::kAvx512Bf16:
       return HWY_CHOOSE_AVX3(FillPointwise);
   }
   return nullptr;
