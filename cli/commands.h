@@ -12,6 +12,7 @@ void AddRunCommand(CLI::App* app, int* exit_code);
 void AddRunBatchCommand(CLI::App* app, int* exit_code);
 void AddServeCommand(CLI::App* app, int* exit_code);
 void AddInspectCommand(CLI::App* app, int* exit_code);
+void AddMergeCommand(CLI::App* app, int* exit_code);
 void AddBenchCommand(CLI::App* app, int* exit_code);
 
 }  // namespace lorica::cli

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   lorica::cli::AddRunCommand(&app, &exit_code);
   lorica::cli::AddRunBatchCommand(&app, &exit_code);
   lorica::cli::AddInspectCommand(&app, &exit_code);
+  lorica::cli::AddMergeCommand(&app, &exit_code);
   lorica::cli::AddBenchCommand(&app, &exit_code);
   try {
     app.parse(argc, argv);

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
@@ -29,11 +30,12 @@ int RunBatch(RunBatchFlags* flags) {
       return kNothingServed;
     }
   }
-  Result<std::unique_ptr<server::Service>> service = OpenService(&flags->service);
-  if (!service.ok()) {
-    PrintError(service.status().message());
-    return kNothingServed;
+  std::error_code error;
+  if (std::filesystem::equivalent(flags->input, flags->output, error)) {
+    PrintError("--output-file " + flags->output + ": expected another file than the input");
+    return kUsage;
   }
+  // Opened before the model is loaded, which may take minutes.
   std::ofstream out_file;
   if (flags->output != "-") {
     out_file.open(flags->output, std::ios::binary | std::ios::trunc);
@@ -41,6 +43,11 @@ int RunBatch(RunBatchFlags* flags) {
       PrintError("--output-file " + flags->output + ": cannot be written");
       return kNothingServed;
     }
+  }
+  Result<std::unique_ptr<server::Service>> service = OpenService(&flags->service);
+  if (!service.ok()) {
+    PrintError(service.status().message());
+    return kNothingServed;
   }
   std::istream& in = flags->input == "-" ? std::cin : in_file;
   std::ostream& out = flags->output == "-" ? std::cout : out_file;

@@ -3,8 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,11 +11,13 @@
 #include "cli/exit_codes.h"
 #include "cli/progress.h"
 #include "cli/service_flags.h"
+#include "lorica/base/mapped_file.h"
 
 namespace lorica::cli {
 namespace {
 
 constexpr const char* kBaseTenant = "base";
+constexpr int64_t kPromptLimitBytes = int64_t{64} << 20;
 
 struct RunFlags {
   ServiceFlags service;
@@ -49,9 +49,10 @@ void AnswerAll(const RunFlags& flags, server::Service* service, std::vector<Answ
     engine::Request request;
     request.prompt = *prompt;
     request.sampling = flags.sampling;
-    if (answer.tenant != kBaseTenant && !service->api().IsBaseName(answer.tenant)) {
-      request.adapter = answer.tenant;
-    }
+    // An adapter that is called "base" is that adapter.
+    const bool is_adapter = service->engine().registry().Contains(answer.tenant);
+    const bool is_base = answer.tenant == kBaseTenant || service->api().IsBaseName(answer.tenant);
+    if (is_adapter || !is_base) request.adapter = answer.tenant;
     Result<engine::RequestId> id =
         service->engine().Submit(std::move(request), [&answer, stream](engine::Event event) {
           answer.text += event.text;
@@ -79,12 +80,13 @@ void PrintStats(server::Service* service, const std::vector<Answer>& answers, do
 
 int Run(RunFlags* flags) {
   if (!flags->prompt_file.empty()) {
-    std::ifstream file(flags->prompt_file, std::ios::binary);
-    if (!file) {
-      PrintError("--prompt-file " + flags->prompt_file + ": cannot be read");
+    Result<MappedFile> file =
+        MappedFile::Open(flags->prompt_file, MappedFile::Mode::kRead, kPromptLimitBytes);
+    if (!file.ok()) {
+      PrintError("--prompt-file " + file.status().message());
       return kNothingServed;
     }
-    flags->prompt.assign(std::istreambuf_iterator<char>(file), {});
+    flags->prompt = file->text();
   }
   Result<std::unique_ptr<server::Service>> service = OpenService(&flags->service);
   if (!service.ok()) {
@@ -122,22 +124,25 @@ void AddRunCommand(CLI::App* app, int* exit_code) {
   AddServiceFlags(command, &flags->service);
   engine::SamplingParams* sampling = &flags->sampling;
   constexpr auto kGroup = "Prompt and sampling";
-  auto* prompt = command->add_option("-p,--prompt", flags->prompt, "the prompt")->group(kGroup);
-  auto* file = command->add_option("--prompt-file", flags->prompt_file, "a file that holds it")
-                   ->group(kGroup)
-                   ->excludes(prompt);
-  prompt->excludes(file);
+  CLI::Option_group* prompt = command->add_option_group("Prompt");
+  prompt->add_option("-p,--prompt", flags->prompt, "the prompt");
+  prompt->add_option("--prompt-file", flags->prompt_file, "a file that holds it");
+  prompt->require_option(1);
   command
       ->add_option("--as", flags->tenants,
                    "adapters to answer as, comma between them; base is the bare model")
       ->delimiter(',')
+      ->check(CLI::Validator(
+          [](std::string& name) { return name.empty() ? "a tenant has no name" : ""; }, "NAME"))
       ->capture_default_str()
       ->group(kGroup);
   command->add_option("--max-tokens", sampling->max_tokens, "tokens to generate at most")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str()
       ->group(kGroup);
-  command->add_option("--temperature", sampling->temperature, "0 takes the best token")
+  command
+      ->add_option("--temperature", sampling->temperature,
+                   "0 takes the best token, which run does unless told otherwise")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str()
       ->group(kGroup);

@@ -23,7 +23,16 @@ Result<std::vector<server::NamedPath>> ParseModules(const std::vector<std::strin
   return parsed;
 }
 
-std::string Mebibytes(int64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+std::string ReadableBytes(int64_t bytes) {
+  return bytes < (int64_t{1} << 20) ? std::to_string(bytes >> 10) + " KiB"
+                                    : std::to_string(bytes >> 20) + " MiB";
+}
+
+// Usage errors are found before a model is loaded.
+std::string CheckModule(const std::string& module) {
+  const Result<std::vector<server::NamedPath>> parsed = ParseModules({module});
+  return parsed.ok() ? "" : parsed.status().message();
+}
 
 }  // namespace
 
@@ -34,9 +43,10 @@ void AddServiceFlags(CLI::App* command, ServiceFlags* flags) {
 
   command
       ->add_option("--served-model-name", service->served_names,
-                   "names of the base model (default: the path's last part)")
+                   "names of the base model (default: the path's last part, without .gguf)")
       ->group(kModelGroup);
   command->add_option("--dtype", flags->dtype, "auto, float32 or bfloat16")
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16"}))
       ->capture_default_str()
       ->group(kModelGroup);
 
@@ -45,6 +55,7 @@ void AddServiceFlags(CLI::App* command, ServiceFlags* flags) {
                    "folder whose direct entries are one adapter each, named after it")
       ->group(kAdapterGroup);
   command->add_option("--lora-modules", flags->lora_modules, "NAME=PATH of one adapter; repeatable")
+      ->check(CLI::Validator(CheckModule, "NAME=PATH"))
       ->group(kAdapterGroup);
   command
       ->add_option("--adapter-bytes", engine->adapter_bytes,
@@ -78,7 +89,7 @@ void AddServiceFlags(CLI::App* command, ServiceFlags* flags) {
   command
       ->add_option("--max-num-batched-tokens", engine->max_num_batched_tokens,
                    "tokens in one step at most, which is the size of a prompt's chunk")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(CLI::Range(1, 65536))
       ->capture_default_str()
       ->group(kEngineGroup);
   command
@@ -94,6 +105,7 @@ void AddServiceFlags(CLI::App* command, ServiceFlags* flags) {
   command
       ->add_option("--kv-cache-dtype", service->kv_cache_dtype,
                    "auto, float32, bfloat16 or float16")
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
       ->capture_default_str()
       ->group(kEngineGroup);
 }
@@ -112,7 +124,8 @@ Result<std::unique_ptr<server::Service>> OpenService(ServiceFlags* flags) {
     const engine::EngineOptions& options = (*service)->engine().options();
     std::fprintf(stderr, "lorica: %s; --adapter-bytes %s, --kv-bytes %s\n",
                  std::string((*service)->model().backend().name()).c_str(),
-                 Mebibytes(options.adapter_bytes).c_str(), Mebibytes(options.kv_bytes).c_str());
+                 ReadableBytes(options.adapter_bytes).c_str(),
+                 ReadableBytes(options.kv_bytes).c_str());
   }
   return service;
 }

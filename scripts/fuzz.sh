@@ -16,8 +16,10 @@ for fuzzer in "${fuzzers[@]}"; do
   name=$(basename "$fuzzer")
   corpus=build/fuzz/corpus/$name
   mkdir -p "$corpus"
+  seeds=tests/fuzz/${name%_fuzz}_corpus
+  [ -d "$seeds" ] || seeds=
   if ! "$fuzzer" -max_total_time="$each" -timeout=10 -rss_limit_mb=3000 -print_final_stats=1 \
-    -artifact_prefix=build/fuzz/crashes/"$name"- "$corpus" >build/fuzz/"$name".log 2>&1; then
+    -artifact_prefix=build/fuzz/crashes/"$name"- "$corpus" $seeds >build/fuzz/"$name".log 2>&1; then
     tail -40 build/fuzz/"$name".log
     echo "fuzz: $name failed"
     exit 1

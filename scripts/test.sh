@@ -49,7 +49,6 @@ scripts/fuzz.sh "$FUZZ_SECONDS"
 stage "program"
 lorica=$(find build/release -name lorica -type f -perm -u+x)
 tests/end_to_end/tiny.sh "$lorica"
-scripts/get_model.sh
 tests/end_to_end/real_model.sh "$lorica"
 
 stage "end"

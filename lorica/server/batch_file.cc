@@ -81,19 +81,24 @@ class Runner {
       if (!text.empty() && text.back() == '\r') text.pop_back();
       if (text.find_first_not_of(" \t") == std::string::npos) continue;
       Add(text, number);
-      while (lines_.size() >= kLinesAhead) {
-        service_->engine().Step();
-        LORICA_RETURN_IF_ERROR(Flush());
-      }
+      while (lines_.size() >= kLinesAhead) LORICA_RETURN_IF_ERROR(StepOnce());
     }
-    while (!lines_.empty()) {
-      service_->engine().Step();
-      LORICA_RETURN_IF_ERROR(Flush());
-    }
+    while (!lines_.empty()) LORICA_RETURN_IF_ERROR(StepOnce());
+    if (in->bad()) return Unavailable("the input file cannot be read to its end");
     return counts_;
   }
 
  private:
+  // Waits, instead of spinning, while every request waits for its adapter. Answered lines need no
+  // step.
+  Status StepOnce() {
+    if (!lines_.front()->output) {
+      service_->engine().WaitForWork();
+      service_->engine().Step();
+    }
+    return Flush();
+  }
+
   void Add(const std::string& text, int64_t number) {
     ++counts_.lines;
     auto line = std::make_shared<Line>();

@@ -245,7 +245,21 @@ class Case:
         self.expect("usage: unknown flag", ["run", self.args.model, "--nope"], 2, "nope")
         self.expect("usage: no command", [], 2, "subcommand")
         self.expect("usage: a dtype that is not served",
-                    ["run", self.args.model, "-p", "x", "--dtype", "float16"], 1, "float16")
+                    ["run", self.args.model, "-p", "x", "--dtype", "float16"], 2, "float16")
+        for flag, value in (("--lora-modules", "foo"), ("--kv-cache-dtype", "int8"),
+                            ("--kv-bytes", "-5"), ("--max-num-batched-tokens", "100000"),
+                            ("--as", "")):
+            self.expect(f"usage: {flag} {value}",
+                        ["run", self.args.model, "-p", "x", flag, value], 2, flag)
+        self.expect("usage: no prompt", ["run", self.args.model], 2, "prompt")
+        self.expect("run: a prompt file that is a folder",
+                    ["run", self.args.model, "--prompt-file", self.work], 1, "folder")
+        same = self.work / "same.jsonl"
+        same.write_text("{}\n")
+        self.expect("batch file: the output is the input",
+                    ["run-batch", self.args.model, "-i", same, "-o", same], 2, "another file")
+        self.report("batch file: and the input is unharmed", same.read_text(),
+                    same.read_text() == "{}\n")
 
 
 def main():

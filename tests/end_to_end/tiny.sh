@@ -14,7 +14,7 @@ for folder in "$tiny"/*/; do
     --adapters "$folder/adapters" --goldens "$folder/goldens.json" --tolerance 2e-5
 done
 python3 tests/end_to_end/isolation.py --lorica "$lorica" --model $tiny/qwen3 \
-  --adapters $tiny/qwen3/adapters
+  --adapters $tiny/qwen3/adapters --full
 python3 tests/end_to_end/bad_input.py --lorica "$lorica" --model $tiny/llama \
   --adapters $tiny/llama/adapters
 python3 tests/end_to_end/http_api.py --lorica "$lorica" --model $tiny/llama \
