@@ -124,8 +124,9 @@ class Core {
   bool cube = true;
   bool vector = false;
   bool auto_sync = false;
-  uint32_t cube_barrier = 0;   // instructions of PIPE_M at its last barrier
-  CrossCore* cross = nullptr;  // null: this kernel type has no cross-core flags
+  int64_t least_row_blocks = 1;  // SocSpec::mmad_least_row_blocks, or the launch's own
+  uint32_t cube_barrier = 0;     // instructions of PIPE_M at its last barrier
+  CrossCore* cross = nullptr;    // null: this kernel type has no cross-core flags
 
   std::vector<Instr> instrs;
   uint32_t current = 0;

@@ -1,4 +1,5 @@
 // The cube's calls of core_api.h: LoadData and Mmad.
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -240,9 +241,10 @@ void MmadOp(const View& c, const View& a, const View& b, const View* bias,
   if (!fresh) op.Reads(c, c_strip, 1024);
   op.Writes(c, c_strip, 1024);
   if (!op.ok()) return;
+  const int64_t row_blocks = std::max(s.m_blocks, core->least_row_blocks);
   op.Cost(Path::kNone, 0,
           core->soc->mmad_head +
-              static_cast<double>(s.m_blocks * s.n_blocks * s.k_blocks) * (s.size == 4 ? 2 : 1));
+              static_cast<double>(row_blocks * s.n_blocks * s.k_blocks) * (s.size == 4 ? 2 : 1));
 
   thread_local std::vector<float> a_floats, b_floats;
   UnpackA(s, a.type, core->Data(a), &a_floats);

@@ -154,6 +154,8 @@ LaunchResult Simulator::Launch(const LaunchOptions& options, const std::function
     core->sub_block = roles[i].sub_block;
     core->ratio = roles[i].ratio;
     core->auto_sync = options.auto_sync && roles[i].vector;
+    core->least_row_blocks = options.mmad_least_row_blocks > 0 ? options.mmad_least_row_blocks
+                                                               : soc.mmad_least_row_blocks;
     core->cross = nullptr;
     cores.push_back(core);
   }

@@ -31,9 +31,10 @@ struct LaunchOptions {
   bool auto_sync = false;
   bool timeline = true;
   bool trace = false;               // keep every instruction's interval in LaunchResult::timeline
-  double memory_latency_scale = 1;  // for sensitivity; so are the next two
+  double memory_latency_scale = 1;  // for sensitivity; so are the next ones
   double issue_cost_scale = 1;
   double mte2_rate_scale = 1;
+  int64_t mmad_least_row_blocks = 0;  // 0: the table's; 1: the documented step rate at 16 rows
 };
 
 struct LaunchResult {

@@ -114,18 +114,25 @@ TEST_F(TimelineTest, FlagsMakePipesWait) {
 }
 
 TEST_F(TimelineTest, MmadTakesItsSteps) {
-  const Timeline timeline = Run([this] {
-    GlobalTensor<half> gm;
-    gm.SetGlobalBuffer(data_.data());
-    const LocalTensor<half> a(TPosition::A2, 0, 32 * 64), b(TPosition::B2, 0, 64 * 80);
-    LoadData(a, gm, LoadData2DParams(0, 8, 1, 0, 0, false, 0));
-    LoadData(b, gm, LoadData2DParams(0, 20, 1, 0, 0, false, 0));
-    SetFlag<HardEvent::MTE2_M>(0);
-    WaitFlag<HardEvent::MTE2_M>(0);
-    Mmad(LocalTensor<float>(TPosition::CO1, 0, 32 * 80), a, b,
-         MmadParams(32, 80, 64, 0, false, true));
-  });
-  EXPECT_EQ(timeline.busy[PIPE_M], soc_.mmad_head + 2 * 5 * 4);
+  const auto kernel = [this](uint16_t rows) {
+    return [this, rows] {
+      GlobalTensor<half> gm;
+      gm.SetGlobalBuffer(data_.data());
+      const LocalTensor<half> a(TPosition::A2, 0, 32 * 64), b(TPosition::B2, 0, 64 * 80);
+      LoadData(a, gm, LoadData2DParams(0, 8, 1, 0, 0, false, 0));
+      LoadData(b, gm, LoadData2DParams(0, 20, 1, 0, 0, false, 0));
+      SetFlag<HardEvent::MTE2_M>(0);
+      WaitFlag<HardEvent::MTE2_M>(0);
+      Mmad(LocalTensor<float>(TPosition::CO1, 0, 32 * 80), a, b,
+           MmadParams(rows, 80, 64, 0, false, true));
+    };
+  };
+  EXPECT_EQ(Run(kernel(32)).busy[PIPE_M], soc_.mmad_head + 2 * 5 * 4);
+  // One block of rows takes as long as two, unless the launch says otherwise.
+  EXPECT_EQ(Run(kernel(16)).busy[PIPE_M], soc_.mmad_head + 2 * 5 * 4);
+  LaunchOptions documented;
+  documented.mmad_least_row_blocks = 1;
+  EXPECT_EQ(Run(kernel(16), documented).busy[PIPE_M], soc_.mmad_head + 5 * 4);
 }
 
 TEST_F(TimelineTest, TheTraceIsJsonAndTheTableNamesItsColumns) {
