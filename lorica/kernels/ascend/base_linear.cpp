@@ -81,9 +81,6 @@ class BaseLinear {
     params.mSize = static_cast<uint16_t>(rows);
     params.srcStride = static_cast<uint16_t>(blocks * kFractal);
     params.dstStride = columns_;
-    params.ndNum = 1;
-    params.srcNdStride = 0;
-    params.dstNdStride = 0;
     params.quantPre = QuantMode_t::NoQuant;
     AscendC::Fixpipe<float, float, AscendC::CFG_ROW_MAJOR>(
         y_[static_cast<uint64_t>(row) * columns_ + column],
@@ -94,14 +91,11 @@ class BaseLinear {
   __aicore__ inline void Copy(uint32_t turn, uint32_t row, uint32_t rows, uint32_t blocks,
                               uint32_t column, uint32_t columns, uint32_t k, uint32_t fractals) {
     AscendC::Nd2NzParams params;
-    params.ndNum = 1;
     params.nValue = static_cast<uint16_t>(rows);
     params.dValue = static_cast<uint16_t>(fractals * kFractal);
-    params.srcNdMatrixStride = 0;
     params.srcDValue = static_cast<uint16_t>(inner_);
     params.dstNzC0Stride = static_cast<uint16_t>(blocks * kFractal);
     params.dstNzNStride = 1;
-    params.dstNzMatrixStride = 0;
     AscendC::DataCopy(AscendC::LocalTensor<T>(TPosition::A1, turn * kBaseXBytes,
                                               fractals * blocks * kFractalElements),
                       x_[static_cast<uint64_t>(row) * inner_ + k], params);

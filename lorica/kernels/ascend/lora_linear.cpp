@@ -13,10 +13,11 @@
 //
 // Flags, by pipe pair and id. "Free" flags are raised once at the start and taken back at the end.
 //   MTE2_MTE1 / MTE1_MTE2  0-3 weight slots of L1, 4-5 x blocks of L1: full / free
-//   MTE1_M                 0-1 x in a half of L0A, 2-3 what came with a half of L0B: complete
+//   MTE1_M                 0-1 x in a half of L0A (where it comes after the tiles that it meets),
+//                          2-3 a half of L0B and what came before it: complete
 //   M_MTE1                 0-1 halves of L0A free, 2-3 halves of L0B free
-//   M_FIX / FIX_M          0-1 tiles of y in L0C, 2 S in L0C: complete / free
-//   FIX_MTE1 / MTE1_FIX    0 S in L1: full / free
+//   M_FIX / FIX_M          0-1 tiles of y in L0C, 2 S in L0C: complete / free (S needs no "free")
+//   FIX_MTE1               0 S in L1 is full
 #include "kernel_operator.h"
 #include "lorica/kernels/ascend/lora_linear_loader.h"
 
@@ -79,14 +80,12 @@ class LoraLinear {
   __aicore__ inline void RaiseFree() {
     for (uint32_t i = 0; i < 6; ++i) AscendC::SetFlag<HardEvent::MTE1_MTE2>(i);
     for (uint32_t i = 0; i < 4; ++i) AscendC::SetFlag<HardEvent::M_MTE1>(i);
-    for (uint32_t i = 0; i < 3; ++i) AscendC::SetFlag<HardEvent::FIX_M>(i);
-    AscendC::SetFlag<HardEvent::MTE1_FIX>(0);
+    for (uint32_t i = 0; i < 2; ++i) AscendC::SetFlag<HardEvent::FIX_M>(i);
   }
   __aicore__ inline void TakeFree() {
     for (uint32_t i = 0; i < 6; ++i) AscendC::WaitFlag<HardEvent::MTE1_MTE2>(i);
     for (uint32_t i = 0; i < 4; ++i) AscendC::WaitFlag<HardEvent::M_MTE1>(i);
-    for (uint32_t i = 0; i < 3; ++i) AscendC::WaitFlag<HardEvent::FIX_M>(i);
-    AscendC::WaitFlag<HardEvent::MTE1_FIX>(0);
+    for (uint32_t i = 0; i < 2; ++i) AscendC::WaitFlag<HardEvent::FIX_M>(i);
   }
 
   __aicore__ inline void LoadIdentity(GM_ADDR identity) {
@@ -103,7 +102,6 @@ class LoraLinear {
   __aicore__ inline void Shrink() {
     // A block of x that fits half of L0A stays there for all groups, and leaves L1 at once.
     const bool stays = item_.steps * kStep >= kBlock;
-    AscendC::WaitFlag<HardEvent::FIX_M>(2);
     for (uint32_t k = 0; k < item_.inner; k += kBlock) {
       const uint32_t fractals = Least(kBlock, item_.inner - k) / kFractal;
       loader_.Run();
@@ -151,6 +149,8 @@ class LoraLinear {
       for (uint32_t begin = 0; begin < fractals; begin += part) {
         const uint32_t end = Least(fractals, begin + part);
         LoadX(x_at, begin, end);
+        AscendC::SetFlag<HardEvent::MTE1_M>(x_half_);
+        AscendC::WaitFlag<HardEvent::MTE1_M>(x_half_);
         MultiplySteps(half, k, begin, end);
         AscendC::SetFlag<HardEvent::M_MTE1>(x_half_);
       }
@@ -177,8 +177,6 @@ class LoraLinear {
         }
       }
     }
-    AscendC::SetFlag<HardEvent::MTE1_M>(half);
-    AscendC::WaitFlag<HardEvent::MTE1_M>(half);
   }
 
   __aicore__ inline void MultiplySteps(uint32_t half, uint32_t k, uint32_t begin, uint32_t end) {
@@ -225,7 +223,6 @@ class LoraLinear {
   // S from L0C to L1, rounded to T; the rows that hold tokens only.
   __aicore__ inline void RoundS() {
     AscendC::WaitFlag<HardEvent::M_FIX>(2);
-    AscendC::WaitFlag<HardEvent::MTE1_FIX>(0);
     AscendC::DataCopyCO12DstParams params;
     params.nSize = static_cast<uint16_t>(item_.tiles * kFractal);
     params.mSize = static_cast<uint16_t>(item_.rows);
@@ -238,8 +235,8 @@ class LoraLinear {
     const uint32_t elements = item_.tiles * kFractal * item_.padded;
     AscendC::DataCopy(At<T>(TPosition::A1, kSAt, elements), At<float>(TPosition::CO1, 0, elements),
                       params);
+    // What follows on MTE1, and through it on M, waits for this: S in L0C is free then as well.
     AscendC::SetFlag<HardEvent::FIX_MTE1>(0);
-    AscendC::SetFlag<HardEvent::FIX_M>(2);
   }
 
   __aicore__ inline void Expand() {
@@ -247,14 +244,12 @@ class LoraLinear {
     AscendC::WaitFlag<HardEvent::M_MTE1>(0);
     AscendC::WaitFlag<HardEvent::M_MTE1>(1);
     for (uint32_t m = 0; m < item_.members; ++m) LoadS(m);
-    AscendC::SetFlag<HardEvent::MTE1_FIX>(0);
     // The identity is loaded into each half of L0B with the first chunk that comes there.
-    uint32_t fresh = 2;
+    uint32_t chunks = 0;
     for (uint32_t m = 0; m < item_.members; ++m) {
       for (chunks_.Begin(words_, item_, m); !chunks_.Done(); chunks_.Next()) {
         loader_.Run();
-        ExpandChunk(fresh > 0);
-        if (fresh > 0) --fresh;
+        ExpandChunk(chunks++ < 2);
       }
     }
     AscendC::SetFlag<HardEvent::M_MTE1>(0);
@@ -334,9 +329,6 @@ class LoraLinear {
       params.mSize = static_cast<uint16_t>(FieldOf(run, 3));
       params.srcStride = static_cast<uint16_t>(item_.padded);
       params.dstStride = item_.pitch;
-      params.ndNum = 1;
-      params.srcNdStride = 0;
-      params.dstNdStride = 0;
       params.quantPre = CastMode<Y>::value;
       AscendC::Fixpipe<Y, float, AscendC::CFG_ROW_MAJOR>(
           y_[static_cast<uint64_t>(static_cast<uint32_t>(run)) * item_.pitch + chunks_.column],

@@ -123,14 +123,11 @@ class LoraLinear310 {
       const uint64_t run = Word(runs_at_ + r * kRunWords);
       const uint32_t count = FieldOf(run, 3);
       AscendC::Nd2NzParams params;
-      params.ndNum = 1;
       params.nValue = static_cast<uint16_t>(count);
       params.dValue = static_cast<uint16_t>(columns);
-      params.srcNdMatrixStride = 0;
       params.srcDValue = static_cast<uint16_t>(inner_);
       params.dstNzC0Stride = static_cast<uint16_t>(padded_);
       params.dstNzNStride = 1;
-      params.dstNzMatrixStride = 0;
       AscendC::DataCopy(At<half>(TPosition::A1, kXAt310 + FieldOf(run, 2) * 32,
                                  (columns / kFractal - 1) * padded_ * kFractal + count * kFractal),
                         x_[static_cast<uint64_t>(static_cast<uint32_t>(run)) * inner_ + k], params);
@@ -201,10 +198,7 @@ class LoraLinear310 {
   // L0C -> UB, whole fractals of `blocks` column blocks.
   __aicore__ inline void CopyOut(uint32_t to, uint32_t from, uint32_t blocks) {
     AscendC::DataCopyParams params;
-    params.blockCount = 1;
     params.blockLen = static_cast<uint16_t>(blocks * row_blocks_);
-    params.srcStride = 0;
-    params.dstStride = 0;
     AscendC::DataCopyEnhancedParams enhanced;
     enhanced.blockMode = AscendC::BlockMode::BLOCK_MODE_MATRIX;
     const uint32_t elements = blocks * row_blocks_ * kFractalElements;
@@ -316,7 +310,6 @@ class LoraLinear310 {
       params.blockCount = static_cast<uint16_t>(count);
       params.blockLen = static_cast<uint16_t>(columns / kFractal);
       params.srcStride = static_cast<uint16_t>((pitch_ - columns) / kFractal);
-      params.dstStride = 0;
       AscendC::DataCopy(
           At<half>(TPosition::VECCALC, kY16 + FieldOf(run, 2) * columns * 2, count * columns),
           y_[static_cast<uint64_t>(static_cast<uint32_t>(run)) * pitch_ + begin], params);
@@ -369,7 +362,6 @@ class LoraLinear310 {
       AscendC::DataCopyParams params;
       params.blockCount = static_cast<uint16_t>(count);
       params.blockLen = static_cast<uint16_t>(columns / kFractal);
-      params.srcStride = 0;
       params.dstStride = static_cast<uint16_t>((pitch_ - columns) / kFractal);
       AscendC::DataCopy(
           y_[static_cast<uint64_t>(static_cast<uint32_t>(run)) * pitch_ + begin],

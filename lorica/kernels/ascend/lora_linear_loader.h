@@ -228,14 +228,11 @@ class Loader {
     const uint64_t where = words_.GetValue(run);
     const uint32_t count = FieldOf(where, 3);
     AscendC::Nd2NzParams params;
-    params.ndNum = 1;
     params.nValue = static_cast<uint16_t>(count);
     params.dValue = static_cast<uint16_t>(columns);
-    params.srcNdMatrixStride = 0;
     params.srcDValue = static_cast<uint16_t>(pitch);
     params.dstNzC0Stride = static_cast<uint16_t>(item_.padded);
     params.dstNzNStride = 1;
-    params.dstNzMatrixStride = 0;
     AscendC::DataCopy(
         AscendC::LocalTensor<E>(TPosition::A1, to + FieldOf(where, 2) * 32,
                                 (columns - kFractal) * item_.padded + count * kFractal),
