@@ -54,6 +54,10 @@ void AddServeCommand(CLI::App* app, int* exit_code) {
   command->add_option("--api-key", flags->http.api_key, "bearer token that requests must carry")
       ->group("Server");
   command
+      ->add_option("--merge", flags->service.service.merge,
+                   "serve this one adapter merged into the base, as fast as the base, alone")
+      ->group("Server");
+  command
       ->add_option("--state", flags->service.service.state_folder,
                    "folder in which uploads, loads and unloads outlive the process")
       ->group("Server");

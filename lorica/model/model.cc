@@ -88,6 +88,7 @@ Result<std::unique_ptr<Model>> Model::Load(const std::string& path, const ModelO
   const LoadTarget target{.backend = backend,
                           .context = context,
                           .round_to_bf16 = model->compute_type_ == ComputeType::kBfloat16,
+                          .merge = options.merge,
                           .progress = options.progress};
   LORICA_ASSIGN_OR_RETURN(auto loaded, LoadWeights(source.get(), target));
   model->weights_ = std::move(loaded.weights);

@@ -9,6 +9,7 @@
 #include "lorica/base/machine_context.h"
 #include "lorica/base/status.h"
 #include "lorica/kernels/backend.h"
+#include "lorica/lora/adapter.h"
 #include "lorica/lora/base_view.h"
 #include "lorica/model/config.h"
 #include "lorica/model/weights.h"
@@ -22,6 +23,8 @@ Result<ComputeType> ParseComputeType(std::string_view text);
 struct ModelOptions {
   ComputeType compute_type = ComputeType::kAuto;
   std::function<void(double fraction)> progress = {};  // may be empty; called on the loading thread
+  // Added to the weights for good: the model is then this adapter's own. Null: none.
+  const lora::Adapter* merge = nullptr;
 };
 
 class Model : public lora::BaseView {

@@ -5,9 +5,11 @@
 #include <bit>
 #include <cstring>
 #include <future>
+#include <optional>
 #include <vector>
 
 #include "lorica/formats/sha256.h"
+#include "lorica/model/merged_rows.h"
 
 namespace lorica::model {
 namespace {
@@ -62,6 +64,10 @@ class Loader {
     LORICA_ASSIGN_OR_RETURN(weights.final_norm, Vector("model.norm.weight", config_.width));
     LORICA_RETURN_IF_ERROR(Head(&weights));
     LORICA_RETURN_IF_ERROR(source_->CheckAllTaken());
+    if (target_.merge != nullptr) {
+      sha_.UpdateSized("merged");
+      sha_.UpdateSized(target_.merge->digest());
+    }
     loaded.digest = formats::HexDigest(sha_.Finish());
     return loaded;
   }
@@ -80,7 +86,11 @@ class Loader {
       const std::string name = prefix + (attention ? "self_attn." : "mlp.") +
                                std::string(lora::ProjectionName(projection));
       LinearWeights& linear = out->linear[static_cast<size_t>(p)];
-      LORICA_ASSIGN_OR_RETURN(linear.weight, Matrix(name + ".weight", shape.n, shape.k));
+      const lora::SiteSpace sites{config_.layers};
+      const lora::SiteFactors* merge =
+          target_.merge == nullptr ? nullptr
+                                   : FindFactors(*target_.merge, sites.Linear(layer, projection));
+      LORICA_ASSIGN_OR_RETURN(linear.weight, Matrix(name + ".weight", shape.n, shape.k, merge));
       const bool has_bias = projection <= Projection::kV   ? config_.qkv_bias
                             : projection == Projection::kO ? config_.o_bias
                                                            : config_.mlp_bias;
@@ -122,13 +132,20 @@ class Loader {
     return OkStatus();
   }
 
-  Result<kernels::Weight> Matrix(const std::string& name, int64_t n, int64_t k) {
+  Result<kernels::Weight> Matrix(const std::string& name, int64_t n, int64_t k,
+                                 const lora::SiteFactors* merge = nullptr) {
     LORICA_ASSIGN_OR_RETURN(const auto rows, source_->Take(name, {n, k}));
     // The digest walks the same pages while the pool packs them.
     auto digested = std::async(std::launch::async, [&] { Digest(name, rows->view()); });
-    const DType storage =
-        target_.round_to_bf16 ? DType::kBF16 : ExactStorage(*rows, target_.context);
-    auto weight = target_.backend->PackWeight(*rows, storage, target_.context);
+    std::optional<MergedRows> merged;
+    if (merge != nullptr) merged.emplace(rows.get(), *merge);
+    const DType exact = merge != nullptr || target_.round_to_bf16
+                            ? DType::kF32
+                            : ExactStorage(*rows, target_.context);
+    const DType storage = target_.round_to_bf16 ? DType::kBF16 : exact;
+    const kernels::RowSource& source =
+        merged ? static_cast<const kernels::RowSource&>(*merged) : *rows;
+    auto weight = target_.backend->PackWeight(source, storage, target_.context);
     digested.wait();
     if (!weight.ok()) return weight.status().WithContext(source_->path() + ": " + name);
     LORICA_RETURN_IF_ERROR(Finish(name, *rows));

@@ -8,6 +8,7 @@
 
 #include "lorica/base/machine_context.h"
 #include "lorica/kernels/backend.h"
+#include "lorica/lora/adapter.h"
 #include "lorica/model/model_source.h"
 #include "lorica/model/weights.h"
 
@@ -16,7 +17,8 @@ namespace lorica::model {
 struct LoadTarget {
   const kernels::Backend* backend = nullptr;
   MachineContext* context = nullptr;
-  bool round_to_bf16 = false;  // else each weight keeps its exact values
+  bool round_to_bf16 = false;            // else each weight keeps its exact values
+  const lora::Adapter* merge = nullptr;  // added to the weights; null: none
   std::function<void(double fraction)> progress;
 };
 

@@ -1,9 +1,8 @@
 // AdapterAdmin: adapters that come and go while the server runs, without a transport: uploads,
 // loads from --adapters, unloads, pins, and what is known of each. A change is durable, where there
-// is a
-// --state folder, before it is published, and published before it is answered. Owned by Service;
-// any thread may call it. Changes are made one at a time and read files, so they belong on a thread
-// that may wait; List and Get do not wait.
+// is a --state folder, before it is published, and published before it is answered. Owned by
+// Service; any thread may call it. Changes are made one at a time and read files, so they belong on
+// a thread that may wait; List and Get do not wait.
 #pragma once
 
 #include <atomic>

@@ -19,15 +19,18 @@ Result<std::vector<NamedPath>> ListAdapters(const std::string& folder) {
   std::error_code error;
   fs::directory_iterator entries(folder, error);
   if (error) return NotFound("--adapters " + folder + ": cannot be read: " + error.message());
-  const fs::path root = fs::canonical(folder, error);
   std::vector<NamedPath> adapters;
-  for (const fs::directory_entry& entry : entries) {
+  // increment and not a range's ++, which throws.
+  for (; entries != fs::directory_iterator(); entries.increment(error)) {
+    const fs::directory_entry& entry = *entries;
     const std::string path = entry.path().string();
     if (entry.path().filename().string().front() == '.') continue;
     const bool is_gguf = entry.path().extension() == ".gguf";
-    if (!entry.is_directory(error) && !is_gguf) continue;
+    std::error_code unknown;  // of one entry: then it is no folder
+    if (!entry.is_directory(unknown) && !is_gguf) continue;
     adapters.push_back({LastPart(path), path});
   }
+  if (error) return NotFound("--adapters " + folder + ": cannot be read: " + error.message());
   std::sort(adapters.begin(), adapters.end(),
             [](const NamedPath& a, const NamedPath& b) { return a.name < b.name; });
   return adapters;
@@ -37,15 +40,19 @@ Result<std::vector<NamedPath>> ListAdapters(const std::string& folder) {
 Status CheckInside(const std::string& folder, const std::string& path) {
   std::error_code error;
   const fs::path root = fs::canonical(folder, error);
+  if (error) return NotFound(folder + ": cannot be resolved: " + error.message());
   const fs::path target = fs::canonical(path, error);
   if (error) return NotFound(path + ": cannot be resolved: " + error.message());
   std::vector<fs::path> inside = {target};
   if (fs::is_directory(target, error)) {
-    for (const fs::directory_entry& entry : fs::directory_iterator(target, error)) {
-      inside.push_back(fs::canonical(entry.path(), error));
-      if (error) return NotFound(entry.path().string() + ": a link that leads nowhere");
+    fs::directory_iterator entries(target, error);
+    while (!error && entries != fs::directory_iterator()) {
+      inside.push_back(fs::canonical(entries->path(), error));
+      if (error) return NotFound(entries->path().string() + ": a link that leads nowhere");
+      entries.increment(error);
     }
   }
+  if (error) return NotFound(path + ": cannot be read: " + error.message());
   for (const fs::path& real : inside) {
     if (std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first != root.end()) {
       return InvalidArgument(path + ": a link leads out of " + folder + ", to " + real.string());

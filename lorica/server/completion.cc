@@ -168,7 +168,9 @@ void Completion::WriteChoice(size_t index, Choice* choice, JsonWriter* json) con
   } else {
     json->Null();
   }
-  json->Key("finish_reason").StringOrNull(engine::FinishReasonName(choice->finish));
+  const bool ended = choice->finish != engine::FinishReason::kNone;
+  json->Key("finish_reason")
+      .StringOrNull(ended ? engine::FinishReasonName(choice->finish) : std::string_view());
   json->Key("stop_reason").StringOrNull(choice->stop_reason);
   if (request_.return_token_ids) {
     json->Key("token_ids");

@@ -4,6 +4,7 @@
 
 #include "lorica/formats/gguf.h"
 #include "lorica/kernels/open_backend.h"
+#include "lorica/lora/adapter_loader.h"
 
 namespace lorica::server {
 namespace {
@@ -33,13 +34,7 @@ Result<std::shared_ptr<const formats::Tokenizer>> LoadTokenizer(const std::strin
 Result<std::unique_ptr<Service>> Service::Open(const ServiceOptions& options) {
   std::unique_ptr<Service> service(new Service());
   const int32_t threads = options.threads > 0 ? options.threads : ReadMachineFacts().cores;
-  service->context_ = std::make_unique<MachineContext>(threads);
-  LORICA_ASSIGN_OR_RETURN(service->backend_, kernels::OpenCpuBackend());
-  LORICA_ASSIGN_OR_RETURN(
-      service->model_,
-      model::Model::Load(options.model_path,
-                         {.compute_type = options.compute_type, .progress = options.progress},
-                         service->backend_.get(), service->context_.get()));
+  LORICA_RETURN_IF_ERROR(service->LoadModel(options, threads));
   LORICA_ASSIGN_OR_RETURN(service->tokenizer_, LoadTokenizer(options.model_path));
 
   engine::EngineOptions engine_options = options.engine;
@@ -53,7 +48,11 @@ Result<std::unique_ptr<Service>> Service::Open(const ServiceOptions& options) {
   api.model = service->model_.get();
   api.tokenizer = service->tokenizer_;
   api.base_names = options.served_names;
-  if (api.base_names.empty()) api.base_names.push_back(LastPart(options.model_path));
+  if (!options.merge.empty()) {
+    api.base_names = {options.merge};
+  } else if (api.base_names.empty()) {
+    api.base_names.push_back(LastPart(options.model_path));
+  }
   LORICA_ASSIGN_OR_RETURN(api.model_defaults, ReadGenerationDefaults(options.model_path));
   service->api_ = std::make_unique<OpenAiApi>(std::move(api));
   AdapterAdmin::Options admin;
@@ -61,14 +60,54 @@ Result<std::unique_ptr<Service>> Service::Open(const ServiceOptions& options) {
   admin.model = service->model_.get();
   admin.api = service->api_.get();
   admin.model_name = LastPart(options.model_path);
-  admin.adapters_folder = options.adapters_folder;
-  admin.state_folder = options.state_folder;
+  if (options.merge.empty()) {
+    admin.adapters_folder = options.adapters_folder;
+    admin.state_folder = options.state_folder;
+  }
   admin.load.max_rank = options.max_lora_rank;
   admin.load.ledger = &service->context_->ledger;
   admin.upload_limit_bytes = options.upload_limit_bytes;
   LORICA_ASSIGN_OR_RETURN(service->admin_, AdapterAdmin::Open(admin));
-  service->admin_->LoadAtStart(options.lora_modules);
+  // Others were trained on the base alone and would answer wrongly on this one.
+  if (options.merge.empty()) service->admin_->LoadAtStart(options.lora_modules);
   return service;
+}
+
+Status Service::LoadModel(const ServiceOptions& options, int32_t threads) {
+  context_ = std::make_unique<MachineContext>(threads);
+  LORICA_ASSIGN_OR_RETURN(backend_, kernels::OpenCpuBackend());
+  model::ModelOptions load;
+  load.compute_type = options.compute_type;
+  load.progress = options.progress;
+  LORICA_ASSIGN_OR_RETURN(
+      model_, model::Model::Load(options.model_path, load, backend_.get(), context_.get()));
+  if (options.merge.empty()) return OkStatus();
+
+  std::string path;
+  for (const NamedPath& module : options.lora_modules) {
+    if (module.name == options.merge) path = module.path;
+  }
+  if (path.empty() && !options.adapters_folder.empty()) {
+    LORICA_ASSIGN_OR_RETURN(const std::vector<NamedPath> listed,
+                            ListAdapters(options.adapters_folder));
+    for (const NamedPath& adapter : listed) {
+      if (adapter.name == options.merge) path = adapter.path;
+    }
+  }
+  if (path.empty()) {
+    return NotFound("--merge " + options.merge + ": no adapter of --lora-modules or --adapters");
+  }
+  lora::LoadOptions adapter_load;
+  adapter_load.max_rank = options.max_lora_rank;
+  LORICA_ASSIGN_OR_RETURN(const std::shared_ptr<const lora::Adapter> adapter,
+                          lora::LoadAdapter(path, *model_, adapter_load, nullptr));
+  // The base was needed to check the adapter against; its memory goes before the merged one's
+  // comes.
+  model_.reset();
+  load.merge = adapter.get();
+  LORICA_ASSIGN_OR_RETURN(
+      model_, model::Model::Load(options.model_path, load, backend_.get(), context_.get()));
+  return OkStatus();
 }
 
 Service::~Service() { Stop(); }

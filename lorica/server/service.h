@@ -25,6 +25,7 @@ struct ServiceOptions {
   std::vector<std::string> served_names;  // empty: the model path's last part
   std::string adapters_folder;            // empty: none
   std::vector<NamedPath> lora_modules;
+  std::string merge;         // the name of one of these to serve merged into the base, alone
   std::string state_folder;  // uploads and unloads outlive the process in it; empty: they do not
   int64_t upload_limit_bytes = int64_t{1} << 30;
   int32_t threads = 0;  // 0: every core
@@ -55,6 +56,8 @@ class Service {
 
  private:
   Service() = default;
+
+  Status LoadModel(const ServiceOptions& options, int32_t threads);
 
   std::unique_ptr<MachineContext> context_;
   std::unique_ptr<kernels::Backend> backend_;

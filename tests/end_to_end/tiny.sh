@@ -21,3 +21,5 @@ python3 tests/end_to_end/http_api.py --lorica "$lorica" --model $tiny/llama \
   --adapters $tiny/llama/adapters
 python3 tests/end_to_end/live_adapters.py --lorica "$lorica" --model $tiny/llama \
   --adapters $tiny/llama/adapters
+python3 tests/parity/check_merge.py --lorica "$lorica" --model $tiny/llama \
+  --adapters $tiny/llama/adapters
