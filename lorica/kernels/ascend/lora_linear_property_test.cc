@@ -55,7 +55,7 @@ TEST(LoraLinearProperty, RandomStepsAreRight) {
   const auto b3 = OpenChip("910B3");
   const auto b1 = OpenChip("910B1");
   double worst = 0;
-  rc::check([&] {
+  EXPECT_TRUE(rc::check([&] {
     std::mt19937 random(*rc::gen::arbitrary<uint32_t>());
     const OperatorShape shape = RandomShape(&random, random() % 2 == 0);
     OperatorProblem problem(shape, static_cast<uint32_t>(random()));
@@ -72,13 +72,13 @@ TEST(LoraLinearProperty, RandomStepsAreRight) {
     if (!result.launch.report.ok()) RC_FAIL(result.launch.report.ToString());
     RC_ASSERT(result.launch.report.gemv_mmads == 0);
     RC_ASSERT(problem.CountWrong(before, after, options.y, &worst) == 0);
-  });
+  }));
   std::printf("largest error / bound: %.3f\n", worst);
 }
 
 TEST(LoraLinearProperty, RowsAreTheSameBitsUnderEveryPlan) {
   const auto chip = OpenChip("910B1");
-  rc::check([&] {
+  EXPECT_TRUE(rc::check([&] {
     std::mt19937 random(*rc::gen::arbitrary<uint32_t>());
     const OperatorShape shape = RandomShape(&random, random() % 2 == 0);
     OperatorProblem problem(shape, static_cast<uint32_t>(random()));
@@ -142,7 +142,7 @@ TEST(LoraLinearProperty, RowsAreTheSameBitsUnderEveryPlan) {
       const std::vector<size_t> one = {random() % rows};
       RC_ASSERT(same(whole, run(take(one), LimitsOf(20)), one));
     }
-  });
+  }));
 }
 
 }  // namespace
