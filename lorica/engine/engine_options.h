@@ -14,14 +14,14 @@ namespace lorica::engine {
 struct EngineOptions {
   int32_t max_num_seqs = 32;
   int32_t max_num_batched_tokens = 512;
-  int64_t kv_bytes = 0;          // 0: a quarter of free memory
-  DType kv_dtype = DType::kF32;  // resolved from --kv-cache-dtype
+  int64_t kv_bytes = 0;                      // 0: a quarter of free memory
+  DType kv_dtype = DType::kF32;              // resolved from --kv-cache-dtype
   int64_t adapter_bytes = int64_t{1} << 30;  // of the arena: adapters in use
   int64_t cold_bytes = int64_t{1} << 30;     // of factors in host memory behind it
   int32_t max_adapters = 1024;               // slots
   int64_t adapter_quantum = 256;             // rows that a fetched adapter runs at least
   bool prefix_reuse = true;                  // share K/V pages of equal prefixes
-  int64_t max_model_len = 0;    // 0: the model's
+  int64_t max_model_len = 0;                 // 0: the model's
 };
 
 // The same with every default filled in. INVALID_ARGUMENT names the flag.
