@@ -126,7 +126,8 @@ AdapterTiers::Fetched AdapterTiers::Fetch(const AdapterHold& adapter, bool may_e
   {
     std::lock_guard lock(mutex_);
     if (adapter->state.slot.has_value()) {
-      adapter->state.leaving = false;
+      // It stays after all; those that gave their places back for another may have them again.
+      if (std::exchange(adapter->state.leaving, false)) Changed();
       return Fetched::kDone;
     }
     content = adapter->state.cold;

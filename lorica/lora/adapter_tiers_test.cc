@@ -196,6 +196,29 @@ TEST_F(AdapterTiersTest, NobodyStarvesWithTwiceAsManyAsThereIsRoomFor) {
   }
 }
 
+TEST_F(AdapterTiersTest, OneThatStaysAfterAllTellsItsOwnSequences) {
+  Open(1, 2);
+  const AdapterHold x = Get(0);
+  const AdapterHold y = Get(1);
+  tiers_->Arrive(x);
+  FetchAll();
+  ASSERT_TRUE(tiers_->Acquire(x, 1.0).has_value());
+  tiers_->Arrive(y);
+  FetchAll();
+  x->rows = 10;
+  ASSERT_EQ(tiers_->ChooseLeaving(), x.get());
+  tiers_->StepBack(x, 1.0);
+  // Nobody waits for the room any more before it was given.
+  tiers_->LeaveWaiting(y);
+  int changes = 0;
+  on_changed_ = [&] { ++changes; };
+  FetchAll();
+  on_changed_ = nullptr;
+  EXPECT_GT(changes, 0);
+  EXPECT_TRUE(tiers_->Acquire(x, 1.0).has_value());
+  tiers_->LeaveRunning(x, 1.0);
+}
+
 TEST_F(AdapterTiersTest, ChangedFilesAreHashedAgainAndRefusedWithBothDigests) {
   Open(1, 0);
   Serve(0);
