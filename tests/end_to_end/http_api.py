@@ -84,6 +84,9 @@ def answers(server, check, names):
     check("stream", status == 200 and kind == "text/event-stream" and parts[-1] == "[DONE]",
           data[-300:])
     check("stream: the same text", text == choice["text"], f"{text!r} {choice['text']!r}")
+    reasons = [c["choices"][0]["finish_reason"] for c in chunks if c["choices"]]
+    check("stream: only the last chunk has a finish_reason", len(reasons) > 1
+          and set(reasons[:-1]) == {None} and reasons[-1] == "length", reasons)
     check("stream: usage at the end", chunks[-1]["usage"]["completion_tokens"] == 8, chunks[-1])
     status, _, data = server.complete(echo=True, logprobs=0, max_tokens=0)
     echo = json.loads(data)["choices"][0]
