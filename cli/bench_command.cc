@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "bench/adapters_bench.h"
 #include "bench/linear_bench.h"
 #include "bench/lora_bench.h"
 #include "bench/step_bench.h"
@@ -27,6 +28,32 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
              bench::RunLinearBench);
   add_kernel("lora", "32 tokens over 20 adapters: what LoRA adds, and OpenBLAS on the same work",
              bench::RunLoraBench);
+
+  auto live = std::make_shared<bench::AdaptersBenchOptions>();
+  CLI::App* adapters = command->add_subcommand(
+      "adapters",
+      "many more adapters than there is room for; publishing under load; merged models");
+  adapters->add_option("MODEL", live->model, "a model; without one, synthetic of 135M weights");
+  adapters->add_option("--dtype", live->dtype, "float32 or bfloat16")->capture_default_str();
+  adapters->add_option("--threads", live->threads, "threads that compute (default: every core)");
+  adapters->add_option("--adapters", live->adapters, "adapters of rank 16, in files")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  adapters->add_option("--room", live->room, "adapters that the arena holds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  adapters->add_option("--clients", live->clients, "requests at a time")
+      ->check(CLI::Range(1, 512))
+      ->capture_default_str();
+  adapters->add_option("--requests", live->requests, "requests in all")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  adapters->add_option("--zipf", live->zipf, "exponent of the adapters' popularity")
+      ->capture_default_str();
+  adapters->add_option("--steps", live->steps, "steps timed beside publishing, and without")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  adapters->callback([=] { *exit_code = bench::RunAdaptersBench(*live, stdout); });
 
   auto step = std::make_shared<bench::StepBenchOptions>();
   CLI::App* bench = command->add_subcommand(
