@@ -9,7 +9,8 @@
 // Cast, Add. The last 8 KB of UB are left to nd2nz, which this architecture makes of vector copies.
 //
 // One buffer a path: no claim about cycles is made for this kernel. Flag 0 of each pair is the
-// path's own; V_MTE3 and MTE3_V have 0 for S, 1 for y.
+// path's own; V_MTE3 has 0 for S, 1 for y. S in UB and in L1 needs no "free": what reads it comes,
+// through the products of the expand, before what writes it next.
 #include "kernel_operator.h"
 #include "lorica/kernels/ascend/lora_program.h"
 
@@ -50,8 +51,6 @@ class LoraLinear310 {
     AscendC::SetFlag<HardEvent::MTE1_MTE2>(0);
     AscendC::SetFlag<HardEvent::M_MTE1>(0);
     AscendC::SetFlag<HardEvent::V_M>(0);
-    AscendC::SetFlag<HardEvent::MTE3_V>(0);
-    AscendC::SetFlag<HardEvent::MTE1_MTE3>(0);
     AscendC::SetFlag<HardEvent::V_MTE2>(0);
     AscendC::SetFlag<HardEvent::MTE3_V>(1);
     for (uint32_t i = 0; i < items; ++i) {
@@ -64,8 +63,6 @@ class LoraLinear310 {
     AscendC::WaitFlag<HardEvent::MTE1_MTE2>(0);
     AscendC::WaitFlag<HardEvent::M_MTE1>(0);
     AscendC::WaitFlag<HardEvent::V_M>(0);
-    AscendC::WaitFlag<HardEvent::MTE3_V>(0);
-    AscendC::WaitFlag<HardEvent::MTE1_MTE3>(0);
     AscendC::WaitFlag<HardEvent::V_MTE2>(0);
     AscendC::WaitFlag<HardEvent::MTE3_V>(1);
   }
@@ -211,7 +208,6 @@ class LoraLinear310 {
     AscendC::WaitFlag<HardEvent::M_V>(0);
     CopyOut(kS32, 0, tiles_);
     AscendC::SetFlag<HardEvent::V_M>(0);
-    AscendC::WaitFlag<HardEvent::MTE3_V>(0);
     AscendC::PipeBarrier<PIPE_V>();
     const uint32_t count = rows_ * kFractal;
     for (uint32_t t = 0; t < tiles_; ++t) {
@@ -228,12 +224,10 @@ class LoraLinear310 {
     }
     AscendC::SetFlag<HardEvent::V_MTE3>(0);
     AscendC::WaitFlag<HardEvent::V_MTE3>(0);
-    AscendC::WaitFlag<HardEvent::MTE1_MTE3>(0);
     for (uint32_t t = 0; t < tiles_; ++t) {
       AscendC::DataCopy(At<half>(TPosition::A1, kSAt310 + t * padded_ * 32, count),
                         At<half>(TPosition::VECCALC, kS16 + t * padded_ * 32, count), count);
     }
-    AscendC::SetFlag<HardEvent::MTE3_V>(0);
     AscendC::SetFlag<HardEvent::MTE3_MTE1>(0);
   }
 
@@ -252,7 +246,6 @@ class LoraLinear310 {
              tile * row_blocks_ + block, tiles, row_blocks_, 0);
       }
     }
-    AscendC::SetFlag<HardEvent::MTE1_MTE3>(0);
     // The last chunk's flag tells that S may be overwritten.
     AscendC::SetFlag<HardEvent::M_MTE1>(0);
     for (uint32_t m = 0; m < members_; ++m) {
@@ -351,7 +344,6 @@ class LoraLinear310 {
                   At<float>(TPosition::VECCALC, kY32 + at * 4, count),
                   AscendC::RoundMode::CAST_RINT, count);
     AscendC::SetFlag<HardEvent::V_MTE3>(1);
-    AscendC::PipeBarrier<PIPE_V>();
   }
 
   __aicore__ inline void WriteY(uint64_t span, uint32_t begin, uint32_t columns) {

@@ -57,5 +57,67 @@ TEST(LoraLinear, EveryKindOfResidual) {
   }
 }
 
+// A tenant whose numbers overflow ends alone: rows of another adapter and of the same one, in the
+// same tile of 16, keep their bits.
+TEST(LoraLinear, WhatIsNotFiniteStaysInItsRow) {
+  const auto chip = OpenChip("910B3");
+  OperatorProblem problem({528, {560}, {16, 16}, {}, DType::kF16}, 4);
+  const OperatorProblem::Step clean = problem.RandomStep(Slots({0, 1, 0, 1, 1}));
+  OperatorProblem::Step right = clean;
+  problem.Run(chip.get(), {}, &right);
+  OperatorProblem::Step poisoned = clean;
+  for (int64_t k = 0; k < 528; ++k) poisoned.x[528 + static_cast<size_t>(k)] = 60000.0f;
+  poisoned.y[0][3 * 560 + 17] = INFINITY;
+  problem.Run(chip.get(), {}, &poisoned);
+  for (const size_t row : {0u, 2u, 4u}) {
+    EXPECT_EQ(std::memcmp(right.y[0].data() + row * 560, poisoned.y[0].data() + row * 560,
+                          560 * sizeof(float)),
+              0)
+        << "row " << row;
+  }
+}
+
+TEST(LoraLinear, NoAdapterNoItems) {
+  OperatorProblem problem({64, {32}, {16}, {}, DType::kF16}, 1);
+  lora::SegmentTable segments;
+  segments.Build(Slots({-1, -1}));
+  lora::LoraPlan plan;
+  lora::BuildPlan(problem.Call(), segments, problem.table(), LimitsOf(20), &plan);
+  EXPECT_TRUE(plan.empty());
+}
+
+TEST(Lowering, RefusesWithLimitAndFigure) {
+  OperatorProblem problem({64, {32}, {16}, {}, DType::kF16}, 1);
+  lora::SegmentTable segments;
+  segments.Build(Slots({0}));
+  lora::LoraPlan plan;
+  lora::CallSites call = problem.Call();
+  lora::BuildPlan(call, segments, problem.table(), LimitsOf(20), &plan);
+  std::vector<uint64_t> y = {4096};
+  LoweringInput input;
+  input.call = &call;
+  input.plan = &plan;
+  input.segments = &segments;
+  input.table = &problem.table();
+  input.y = y;
+  LoraProgram program;
+  EXPECT_TRUE(Lower(input, &program).ok());
+  y[0] = 4104;
+  EXPECT_NE(Lower(input, &program).message().find("multiple of 32"), std::string::npos);
+  y[0] = 4096;
+  call.shape[0].k = 28688;
+  EXPECT_NE(Lower(input, &program).message().find("found 28688"), std::string::npos);
+  call.shape[0].k = 64;
+  // Another weight than the one in B: a mix of adapters by other weights.
+  lora::WeightTable table(lora::SiteSpace{1}, 1);
+  lora::TileRef tile = problem.table().Entry(SlotId{0}, call.site[0]).tiles[0];
+  tile.scale = 0.25f;
+  table.Install(SlotId{0}, {{call.site[0], {tile}}});
+  input.table = &table;
+  const Status status = Lower(input, &program);
+  EXPECT_EQ(status.code(), StatusCode::kUnimplemented);
+  EXPECT_NE(status.message().find("found a weight of 0.25"), std::string::npos) << status.message();
+}
+
 }  // namespace
 }  // namespace lorica::ascend

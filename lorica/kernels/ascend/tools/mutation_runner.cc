@@ -59,6 +59,7 @@ std::vector<SlotId> Slots(int32_t rows, int32_t adapters, int32_t run) {
       {{2080, {80}, {16, 16, 16}, {}}, Slots(40, 3, 11), 1, 32},
       {{1168, {176}, {128, 40}, {}}, Slots(256, 2, 128), 1, 128},
       {{1680, {176}, {48}, {}}, Slots(200, 1, 110), 1, 96},
+      {{144, {176}, {256}, {}}, Slots(128, 1, 64), 1, 64},
   };
   for (const Setup& setup : setups) {
     for (const YKind kind : {YKind::kFused, YKind::kAtomic}) {
@@ -98,7 +99,7 @@ std::vector<SlotId> Slots(int32_t rows, int32_t adapters, int32_t run) {
 [[maybe_unused]] void RunBase() {
   auto chip = Simulator::Open("910B3").value();
   for (const auto& [rows, k, n] :
-       {std::tuple{3, 400, 304}, std::tuple{150, 656, 192}, std::tuple{33, 144, 512}}) {
+       {std::tuple{3, 400, 304}, std::tuple{150, 656, 448}, std::tuple{33, 144, 512}}) {
     std::mt19937 random(5);
     std::uniform_real_distribution<float> uniform(-1, 1);
     const auto fill = [&](int count) {
