@@ -28,6 +28,7 @@ namespace lorica::kernels::cpu::HWY_NAMESPACE {
 
 inline LinearTiling ChooseDotTiling(int64_t rows) {
   if (rows <= 6) return {6, 4};
+  if (rows == 15 || rows == 16) return {16, 1};
   return {14, 2};
 }
 
@@ -40,6 +41,7 @@ inline LinearTiling ChooseTiling(int64_t rows) {
 #elif HWY_TARGET == HWY_AVX2
   if (rows == 1) return {1, 4};
   if (rows == 2) return {2, 2};
+  if (rows == 6) return {6, 1};
   return {5, 1};
 #else
   return {kMaxTileRows, 1};
