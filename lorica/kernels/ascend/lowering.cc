@@ -97,9 +97,11 @@ class Lowering {
                              std::to_string(packed) + ", found a weight of " +
                              std::to_string(tile.scale));
       }
-      const auto a = reinterpret_cast<uint64_t>(tile.address);
+      const uint64_t a =
+          in_.translate ? in_.translate(tile.address) : reinterpret_cast<uint64_t>(tile.address);
       LORICA_RETURN_IF_ERROR(CheckAddress(Where(item.part) + " tile", a));
-      const auto b = reinterpret_cast<uint64_t>(AscendTilePacker::FactorB(tile.address, shape));
+      const uint64_t b =
+          a + static_cast<uint64_t>(AscendTilePacker::FactorB(tile.address, shape) - tile.address);
       tiles_.push_back(a);
       tiles_.push_back(b);
       tiles_.push_back(std::bit_cast<uint32_t>(in_.arch == Arch::k2201 ? 1.0f : tile.scale));

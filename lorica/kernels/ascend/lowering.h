@@ -3,7 +3,9 @@
 // functions of their arguments; the engine thread calls them once a call.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -25,6 +27,8 @@ struct LoweringInput {
   const lora::SegmentTable* segments = nullptr;
   const lora::WeightTable* table = nullptr;  // of AscendTilePacker's tiles
   std::span<const uint64_t> y;               // of each part, its address on the device, [rows, N]
+  // Where a tile of the table lies on the device; null: where the table says.
+  std::function<uint64_t(const std::byte*)> translate;
 };
 
 struct LoraProgram {
