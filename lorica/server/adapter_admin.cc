@@ -59,15 +59,14 @@ std::string OtherBase(const std::string& path, const std::string& served) {
 
 Result<std::unique_ptr<AdapterAdmin>> AdapterAdmin::Open(const Options& options) {
   std::unique_ptr<AdapterAdmin> admin(new AdapterAdmin(options, MakePosixFileSystem()));
-  std::string folder = options.state_folder;
-  if (folder.empty()) {
-    std::string pattern = "/tmp/lorica-uploads-XXXXXX";
-    if (mkdtemp(pattern.data()) == nullptr) return Unavailable(pattern + ": cannot be made");
-    admin->own_folder_ = folder = pattern;
-  }
   std::vector<std::string> damaged;
-  LORICA_ASSIGN_OR_RETURN(admin->state_, AdapterState::Open(admin->files_.get(), folder, &damaged));
-  admin->body_folder_ = admin->state_->staging_folder();
+  if (options.state_folder.empty()) {
+    admin->state_ = AdapterState::InMemory(admin->files_.get());
+  } else {
+    LORICA_ASSIGN_OR_RETURN(
+        admin->state_, AdapterState::Open(admin->files_.get(), options.state_folder, &damaged));
+    admin->body_folder_ = admin->state_->staging_folder();
+  }
   for (const std::string& line : damaged) LogError(line);
   return admin;
 }
@@ -91,71 +90,13 @@ Result<AdapterAdmin::Loaded> AdapterAdmin::Load(const std::string& path) const {
 }
 
 Status AdapterAdmin::Publish(const std::string& name, Loaded loaded) {
-  LORICA_RETURN_IF_ERROR(
-      options_.engine->PublishAdapter(name, loaded.source, std::move(loaded.adapter)));
-  options_.api->SetAdapterDefaults(name, std::move(loaded.defaults));
-  MovePin(name);
-  return OkStatus();
-}
-
-void AdapterAdmin::Refuse(const std::string& name, const Status& reason) {
-  LogError("adapter " + name + " is refused: " + reason.message());
-  options_.engine->registry().Refuse(name, reason);
-}
-
-void AdapterAdmin::LoadAtStart(const std::vector<NamedPath>& modules) {
-  const std::lock_guard lock(changing_);
-  LoadFromState();
-  for (const NamedPath& module : modules) LoadGiven(module);
-  if (options_.adapters_folder.empty()) return;
-  Result<std::vector<NamedPath>> listed = ListAdapters(options_.adapters_folder);
-  if (!listed.ok()) return LogError(listed.status().message());
-  for (const NamedPath& adapter : *listed) {
-    const Status inside = CheckInside(options_.adapters_folder, adapter.path);
-    inside.ok() ? LoadGiven(adapter) : Refuse(adapter.name, inside);
-  }
-}
-
-void AdapterAdmin::LoadFromState() {
-  for (const auto& [name, entry] : state_->manifest().entries) {
-    const std::string path = entry.path.empty() ? state_->FolderOf(entry.digest) : entry.path;
-    const auto load = [&]() -> Status {
-      LORICA_ASSIGN_OR_RETURN(Loaded loaded, Load(path));
-      if (loaded.adapter->digest() != entry.digest) {
-        return FailedPrecondition("its files changed: expected digest " + entry.digest +
-                                  ", found " + loaded.adapter->digest());
-      }
-      return Publish(name, std::move(loaded));
-    };
-    const Status status = load();
-    if (!status.ok()) {
-      Refuse(name, status);
-    } else if (entry.pinned) {
-      const lora::AdapterHold adapter = Current(name);
-      const Status pin = options_.engine->tiers().Pin(adapter);
-      pin.ok() ? (void)(pinned_[name] = adapter) : LogError(name + ": " + pin.message());
-    }
-  }
-}
-
-void AdapterAdmin::LoadGiven(const NamedPath& given) {
-  if (state_->manifest().unloaded.contains(given.name)) {
-    given_.emplace(given.name, given.path);
-    return LogInfo("adapter " + given.name + " stays unloaded until it is loaded again");
-  }
-  const bool by_state = state_->manifest().entries.contains(given.name);
-  if (!given_.emplace(given.name, given.path).second || options_.api->IsBaseName(given.name) ||
-      by_state) {
-    return LogError("adapter " + given.name + " at " + given.path +
-                    " is refused: the name is taken; the first of a name stays");
-  }
-  Result<Loaded> loaded = Load(given.path);
-  if (!loaded.ok()) return Refuse(given.name, loaded.status());
-  for (const std::string& warning : loaded->warnings) {
-    LogWarning("adapter " + given.name + ": " + warning);
-  }
-  const Status status = Publish(given.name, *std::move(loaded));
-  if (!status.ok()) Refuse(given.name, status);
+  options_.api->SetAdapterDefaults(name, loaded.adapter->digest(), std::move(loaded.defaults));
+  const Status status =
+      options_.engine->PublishAdapter(name, loaded.source, std::move(loaded.adapter));
+  const lora::AdapterHold current = Current(name);
+  options_.api->KeepAdapterDefaults(name, current == nullptr ? "" : current->digest);
+  if (status.ok()) MovePin(name);
+  return status;
 }
 
 Status AdapterAdmin::CheckName(const std::string& name) const {
@@ -210,7 +151,17 @@ void AdapterAdmin::SweepLeftovers() {
   });
 }
 
+const std::string& AdapterAdmin::OwnFolder() {
+  std::call_once(own_folder_once_, [this] {
+    std::string pattern = "/tmp/lorica-uploads-XXXXXX";
+    if (mkdtemp(pattern.data()) != nullptr) own_folder_ = body_folder_ = pattern;
+  });
+  return own_folder_;
+}
+
 std::string AdapterAdmin::NewBodyPath() {
+  // Where it cannot be made, writing to the path fails and tells why.
+  if (options_.state_folder.empty()) OwnFolder();
   return body_folder_ + "/body-" + std::to_string(next_body_.fetch_add(1));
 }
 
@@ -237,6 +188,10 @@ ApiResult<std::string> AdapterAdmin::Put(const Upload& upload) {
   SweepLeftovers();
   ApiResult<std::string> match = CheckMatch(upload.name, upload.if_match);
   if (std::holds_alternative<ApiError>(match)) return match;
+  if (options_.state_folder.empty()) {
+    const Status settled = state_->Settle(OwnFolder());
+    if (!settled.ok()) return ToApiError(settled);
+  }
   const std::string staging = state_->NewStaging();
   const lora::AdapterHold replaced = Current(upload.name);
   Loaded loaded;
@@ -307,6 +262,7 @@ Status AdapterAdmin::Remove(const std::string& name) {
   if (!known) return NotFound("no adapter is named '" + name + "'");
   LORICA_RETURN_IF_ERROR(state_->Forget(name, given_.contains(name)));
   LORICA_RETURN_IF_ERROR(options_.engine->registry().Remove(name));
+  options_.api->KeepAdapterDefaults(name, "");
   MovePin(name);
   if (removed != nullptr) leftovers_.push_back({removed->digest, removed});
   return OkStatus();
@@ -417,69 +373,6 @@ ApiResult<std::string> AdapterAdmin::UnloadByName(std::string_view body) {
   const Status status = Remove(name);
   if (!status.ok()) return ToApiError(status, "lora_name");
   return "Success: LoRA adapter '" + name + "' removed successfully.";
-}
-
-void AdapterAdmin::WriteAdapter(const std::string& name, const lora::AdapterHold& adapter,
-                                JsonWriter* json) const {
-  const lora::AdapterTiers::Info info = options_.engine->tiers().Describe(adapter);
-  json->BeginObject();
-  json->Key("name").String(name);
-  json->Key("state").String("served");
-  json->Key("digest").String(adapter->digest);
-  json->Key("tier").String(lora::AdapterTierName(info.tier));
-  json->Key("pinned").Bool(info.pinned);
-  json->Key("max_rank").Int(adapter->max_rank);
-  json->Key("sites").Int(adapter->sites);
-  json->Key("bytes").Int(adapter->bytes);
-  json->Key("tile_bytes").Int(adapter->tile_bytes);
-  json->Key("requests_running").Int(info.running);
-  json->Key("requests_waiting").Int(info.waiting);
-  json->Key("loads").Int(info.loads);
-  json->Key("evictions").Int(info.evictions);
-  json->Key("idle_seconds").Float(static_cast<float>(info.idle_seconds));
-  json->Key("last_failure").StringOrNull(info.failure.message());
-  json->EndObject();
-}
-
-std::string AdapterAdmin::List() const {
-  JsonWriter json;
-  json.BeginObject();
-  json.Key("object").String("list");
-  json.Key("data").BeginArray();
-  for (const auto& version : options_.engine->registry().List()) {
-    WriteAdapter(version->name(), version->adapter(), &json);
-  }
-  for (const auto& [name, reason] : options_.engine->registry().Refused()) {
-    json.BeginObject();
-    json.Key("name").String(name);
-    json.Key("state").String("refused");
-    json.Key("reason").String(reason.message());
-    json.EndObject();
-  }
-  json.EndArray();
-  const lora::AdapterTiers::Totals totals = options_.engine->tiers().totals();
-  json.Key("memory").BeginObject();
-  json.Key("hot_adapters").Int(totals.hot);
-  json.Key("hot_bytes").Int(totals.hot_bytes);
-  json.Key("arena_bytes").Int(options_.engine->options().adapter_bytes);
-  json.Key("cold_adapters").Int(totals.cold);
-  json.Key("cold_bytes").Int(totals.cold_bytes);
-  json.Key("cold_budget_bytes").Int(options_.engine->options().cold_bytes);
-  json.EndObject();
-  json.Key("hits").Int(totals.hits);
-  json.Key("misses").Int(totals.misses);
-  json.Key("loads").Int(totals.loads);
-  json.Key("evictions").Int(totals.evictions);
-  json.EndObject();
-  return json.Take();
-}
-
-ApiResult<std::string> AdapterAdmin::Get(const std::string& name) const {
-  const Result<lora::AdapterRef> version = options_.engine->registry().Acquire(name);
-  if (!version.ok()) return ToApiError(version.status(), "name");
-  JsonWriter json;
-  WriteAdapter(name, version->version().adapter(), &json);
-  return json.Take();
 }
 
 }  // namespace lorica::server

@@ -77,6 +77,8 @@ class AdapterAdmin {
   AdapterAdmin(const Options& options, std::unique_ptr<FileSystem> files)
       : options_(options), files_(std::move(files)) {}
 
+  // Empty when it cannot be made.
+  const std::string& OwnFolder();
   Result<Loaded> Load(const std::string& path) const;
   Status Publish(const std::string& name, Loaded loaded);
   void LoadFromState();
@@ -97,8 +99,10 @@ class AdapterAdmin {
 
   const Options options_;
   const std::unique_ptr<FileSystem> files_;
-  std::string own_folder_;   // removed at the end; empty with --state
-  std::string body_folder_;  // fixed by Open
+  std::once_flag own_folder_once_;
+  // Without --state, from the first upload on: removed at the end. Fixed by OwnFolder.
+  std::string own_folder_;
+  std::string body_folder_ = "/nowhere";  // fixed by Open or OwnFolder
   std::atomic<uint64_t> next_body_{1};
 
   std::mutex changing_;  // held over a change; guards all below

@@ -39,6 +39,20 @@ Result<std::unique_ptr<AdapterState>> AdapterState::Open(FileSystem* files,
   return state;
 }
 
+std::unique_ptr<AdapterState> AdapterState::InMemory(FileSystem* files) {
+  return std::unique_ptr<AdapterState>(new AdapterState(files, ""));
+}
+
+Status AdapterState::Settle(const std::string& folder) {
+  if (!folder_.empty()) return OkStatus();
+  if (folder.empty()) return Unavailable("uploads: no folder can be made for them");
+  LORICA_RETURN_IF_ERROR(files_->MakeFolder(folder));
+  LORICA_RETURN_IF_ERROR(files_->MakeFolder(folder + kStaging));
+  LORICA_RETURN_IF_ERROR(files_->MakeFolder(folder + kAdapters));
+  folder_ = folder;
+  return OkStatus();
+}
+
 Status AdapterState::CleanUp() {
   LORICA_RETURN_IF_ERROR(files_->Remove(folder_ + kNextManifest));
   LORICA_ASSIGN_OR_RETURN(const std::vector<std::string> digests,
@@ -96,6 +110,10 @@ Status AdapterState::Forget(const std::string& name, bool stays_unloaded) {
 
 Status AdapterState::Replace(Manifest next) {
   if (next == manifest_) return OkStatus();
+  if (folder_.empty()) {
+    manifest_ = std::move(next);
+    return OkStatus();
+  }
   const std::string text = WriteManifest(next);
   {
     LORICA_ASSIGN_OR_RETURN(const std::unique_ptr<FileSystem::File> out,
@@ -116,6 +134,7 @@ bool AdapterState::IsUsed(const std::string& digest) const {
 }
 
 void AdapterState::RemoveFiles(const std::string& digest) {
+  if (folder_.empty()) return;
   // A failure leaves files that the next start removes.
   (void)files_->Remove(FolderOf(digest));
 }

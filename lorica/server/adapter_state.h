@@ -48,6 +48,11 @@ class AdapterState {
   static Result<std::unique_ptr<AdapterState>> Open(FileSystem* files, const std::string& folder,
                                                     std::vector<std::string>* damaged);
 
+  // One that nothing is written for, until Settle.
+  static std::unique_ptr<AdapterState> InMemory(FileSystem* files);
+  // Makes the folder if it has none yet, and writes there from now on. UNAVAILABLE for "".
+  Status Settle(const std::string& folder);
+
   const Manifest& manifest() const { return manifest_; }
   std::string FolderOf(const std::string& digest) const;
   std::string staging_folder() const;
@@ -75,7 +80,7 @@ class AdapterState {
   Status CleanUp();
 
   FileSystem* const files_;
-  const std::string folder_;
+  std::string folder_;  // empty: none yet
   Manifest manifest_;
   uint64_t next_staging_ = 1;
 };

@@ -46,6 +46,11 @@ Status Completion::Prepare() {
       copy.prompt = choice.prompt;
       if (request_.sampling.echo) copy.echo_text = choice.echo_text;
       copy.logprobs = std::make_unique<LogprobsWriter>(context_.tokenizer);
+      if (request_.sampling.echo && request_.sampling.logprobs &&
+          std::holds_alternative<std::string>(prompt)) {
+        copy.logprobs->BeginWith(choice.echo_text,
+                                 request_.add_special_tokens && context_.tokenizer->adds_bos());
+      }
       choices_.push_back(std::move(copy));
     }
   }
@@ -79,8 +84,8 @@ Status Completion::Start(const lora::AdapterRef& adapter) {
     const std::lock_guard<std::mutex> lock(mutex_);
     ids_.push_back(*id);
   }
-  // A client that left while its choices were being submitted.
-  if (cancelled_.load()) Cancel();
+  // A client that left, or a choice that failed, while the others were being submitted.
+  if (cancelled_.load() || failed_.load()) Cancel();
   return OkStatus();
 }
 
@@ -91,10 +96,10 @@ void Completion::Cancel() {
 }
 
 void Completion::OnEvent(size_t index, engine::Event event) {
-  if (cancelled_.load() || failed_) return;
+  if (cancelled_.load() || failed_.load()) return;
   Choice& choice = choices_[index];
   if (event.finish == engine::FinishReason::kError) {
-    failed_ = true;
+    failed_.store(true);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       for (engine::RequestId id : ids_) context_.engine->Cancel(id);

@@ -38,8 +38,8 @@ class Completion : public std::enable_shared_from_this<Completion> {
 
   Completion(Context context, CompletionRequest request, CompletionCallbacks callbacks);
 
-  // Submits every choice, all with this version. On an error nothing is left in flight and no
-  // callback comes.
+  // Submits every choice, all with this version. On an error nothing is left in flight; callbacks
+  // of choices that were submitted before it may have come, and no other comes.
   Status Start(const lora::AdapterRef& adapter);
   // Ends it early: the client is gone. A callback that is running ends; no other comes.
   void Cancel();
@@ -72,7 +72,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   const CompletionCallbacks callbacks_;
   std::vector<Choice> choices_;  // prompts x n, prompt-major
   size_t open_ = 0;              // choices that have not ended
-  bool failed_ = false;
+  std::atomic<bool> failed_{false};
 
   std::mutex mutex_;
   std::vector<engine::RequestId> ids_;  // guarded by mutex_

@@ -290,20 +290,22 @@ ApiResult<boost::json::value> ParseBody(std::string_view body) {
 
 }  // namespace
 
-ApiResult<std::string> ParseModelName(std::string_view body) {
+ApiResult<CompletionRequest> ParseCompletionRequest(std::string_view body,
+                                                    const GenerationDefaults& defaults) {
+  return ParseCompletionRequestFor(
+      body, [&](const std::string&) -> ApiResult<GenerationDefaults> { return defaults; });
+}
+
+ApiResult<CompletionRequest> ParseCompletionRequestFor(std::string_view body,
+                                                       const DefaultsOf& defaults_of) {
   ApiResult<boost::json::value> parsed = ParseBody(body);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   const JsonObjectReader reader(std::get<boost::json::value>(parsed).get_object(), "request body");
   Result<std::string> model = reader.String("model");
   if (!model.ok()) return ToApiError(model.status(), "model");
-  return std::move(*model);
-}
-
-ApiResult<CompletionRequest> ParseCompletionRequest(std::string_view body,
-                                                    const GenerationDefaults& defaults) {
-  ApiResult<boost::json::value> parsed = ParseBody(body);
-  if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
-  const JsonObjectReader reader(std::get<boost::json::value>(parsed).get_object(), "request body");
+  ApiResult<GenerationDefaults> known = defaults_of(*model);
+  if (auto* error = std::get_if<ApiError>(&known)) return std::move(*error);
+  const GenerationDefaults& defaults = std::get<GenerationDefaults>(known);
   for (const auto& [key, value] : reader.object()) {
     if (value.is_null()) continue;
     const std::string_view name(key.data(), key.size());
@@ -317,8 +319,6 @@ ApiResult<CompletionRequest> ParseCompletionRequest(std::string_view body,
   CompletionRequest request;
   defaults.Apply(&request.sampling);
   Fields fields(reader);
-  Result<std::string> model = reader.String("model");
-  if (!model.ok()) return ToApiError(model.status(), "model");
   request.model = *model;
   ReadPrompts(&fields, &request.prompts);
   ReadLengths(&fields, &request);

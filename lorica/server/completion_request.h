@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,10 +40,10 @@ struct CompletionRequest {
 template <typename T>
 using ApiResult = std::variant<T, ApiError>;
 
-// The `model` field alone, which decides whose defaults apply.
-ApiResult<std::string> ParseModelName(std::string_view body);
-
-// `defaults` is already the adapter's over the model's.
+// `defaults_of` gives the `model` field's: its adapter's over the model's; its error ends it.
+using DefaultsOf = std::function<ApiResult<GenerationDefaults>(const std::string& model)>;
+ApiResult<CompletionRequest> ParseCompletionRequestFor(std::string_view body,
+                                                       const DefaultsOf& defaults_of);
 ApiResult<CompletionRequest> ParseCompletionRequest(std::string_view body,
                                                     const GenerationDefaults& defaults);
 

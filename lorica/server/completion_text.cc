@@ -21,6 +21,33 @@ std::string TokenName(const formats::Tokenizer& tokenizer, int32_t token) {
   return bytes;
 }
 
+void LogprobsWriter::BeginWith(std::string prompt, bool adds_first) {
+  prompt_ = std::move(prompt);
+  skip_next_ = adds_first;
+}
+
+int64_t LogprobsWriter::Pass(int32_t token) {
+  const std::string& bytes = tokenizer_->TokenBytes(token);
+  int64_t at = offset_;
+  if (!tokenizer_->IsSpecial(token)) {
+    offset_ += CodePoints(stream_.Push(bytes));
+    prompt_at_ += bytes.size();
+  } else if (!skip_next_ && !bytes.empty() && prompt_at_ < prompt_.size()) {
+    // Some special tokens swallow the space before them.
+    const size_t found = prompt_.find(bytes, prompt_at_);
+    if (found == std::string::npos) {
+      prompt_.clear();  // it does not stand there; a search for each would not be linear
+    } else {
+      const std::string_view before = std::string_view(prompt_).substr(prompt_at_);
+      at = offset_ += CodePoints(before.substr(0, found - prompt_at_));
+      offset_ += CodePoints(bytes);
+      prompt_at_ = found + bytes.size();
+    }
+  }
+  skip_next_ = false;
+  return at;
+}
+
 void LogprobsWriter::Write(std::span<const engine::TokenInfo> tokens, JsonWriter* json) {
   json->BeginObject();
   json->Key("tokens").BeginArray();
@@ -36,10 +63,7 @@ void LogprobsWriter::Write(std::span<const engine::TokenInfo> tokens, JsonWriter
   json->EndArray();
   json->Key("text_offset").BeginArray();
   for (const engine::TokenInfo& token : tokens) {
-    json->Int(offset_);
-    if (!tokenizer_->IsSpecial(token.token)) {
-      offset_ += CodePoints(stream_.Push(tokenizer_->TokenBytes(token.token)));
-    }
+    json->Int(Pass(token.token));
   }
   json->EndArray();
   json->EndObject();

@@ -1,5 +1,7 @@
 #include "lorica/server/http_server.h"
 
+#include <poll.h>
+
 #include <boost/asio.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/experimental/concurrent_channel.hpp>
@@ -9,6 +11,7 @@
 #include <csignal>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -32,6 +35,7 @@ constexpr std::chrono::seconds kReadTimeout(60);
 constexpr std::chrono::seconds kWriteTimeout(60);
 constexpr std::chrono::seconds kLingerTimeout(5);
 constexpr int64_t kLingerBytes = int64_t{256} << 20;
+constexpr size_t kSmallBodyBytes = size_t{16} << 10;
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 
 using HttpRequest = http::request<http::string_body>;
@@ -46,16 +50,36 @@ struct Message {
 };
 using Channel = asio::experimental::concurrent_channel<void(error_code, Message)>;
 
-// The engine's way to a connection. It holds the I/O context too: a request that is still in the
-// engine when the server goes must find it alive.
-struct Link {
-  explicit Link(std::shared_ptr<asio::io_context> context)
-      : io(std::move(context)),
-        // Unbounded, so that the engine thread never waits; a completion's length bounds it.
-        channel(*io, std::numeric_limits<size_t>::max()) {}
+// The engine's way to a connection, whose channel may be gone, and the server with it, while the
+// request is still in the engine.
+class Link {
+ public:
+  explicit Link(Channel* channel) : channel_(channel) {}
+  void Send(Message message) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (channel_ != nullptr) channel_->try_send(error_code(), std::move(message));
+  }
+  void Cut() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    channel_ = nullptr;
+  }
 
-  std::shared_ptr<asio::io_context> io;
+ private:
+  std::mutex mutex_;
+  Channel* channel_;  // guarded by mutex_
+};
+
+// Belongs to the coroutine that reads the channel.
+struct LinkEnd {
+  explicit LinkEnd(const asio::any_io_executor& executor)
+      // Unbounded, so that the engine thread never waits; a completion's length bounds it.
+      : channel(executor, std::numeric_limits<size_t>::max()) {}
+  ~LinkEnd() { link->Cut(); }
+  LinkEnd(const LinkEnd&) = delete;
+  LinkEnd& operator=(const LinkEnd&) = delete;
+
   Channel channel;
+  const std::shared_ptr<Link> link = std::make_shared<Link>(&channel);
 };
 
 HttpResponse MakeResponse(const HttpRequest& request, int status, std::string body,
@@ -66,6 +90,8 @@ HttpResponse MakeResponse(const HttpRequest& request, int status, std::string bo
   response.keep_alive(request.keep_alive());
   response.body() = std::move(body);
   response.prepare_payload();
+  // The length stays; the body is not sent.
+  if (request.method() == http::verb::head) response.body().clear();
   return response;
 }
 
@@ -129,16 +155,15 @@ asio::awaitable<void> Linger(beast::tcp_stream& stream) {
   }
 }
 
-// Ends when the peer has closed its side; never ends while it may still read an answer.
+// Ends when the connection is reset. The end of what the client sends is no sign: it may have shut
+// that side only and still read its answer. One that has left resets on what it is sent next.
 asio::awaitable<void> WatchClose(tcp::socket& socket) {
-  const auto [wait_error] = co_await socket.async_wait(tcp::socket::wait_read, kToken);
-  char byte;
-  error_code peek_error;
-  if (!wait_error &&
-      socket.receive(asio::buffer(&byte, 1), tcp::socket::message_peek, peek_error) > 0) {
-    // A pipelined request: its bytes wait, and the close behind them cannot be seen.
-    asio::steady_timer never(socket.get_executor(), asio::steady_timer::time_point::max());
-    co_await never.async_wait(kToken);
+  while (true) {
+    const auto [error] = co_await socket.async_wait(tcp::socket::wait_error, kToken);
+    if (error) co_return;
+    pollfd state = {socket.native_handle(), 0, 0};
+    // Urgent data wakes it too.
+    if (::poll(&state, 1, 0) > 0 && (state.revents & (POLLERR | POLLHUP)) != 0) co_return;
   }
 }
 
@@ -172,7 +197,9 @@ struct HttpServer::Impl {
   AdapterAdmin* const admin;
   const std::shared_ptr<asio::io_context> io = std::make_shared<asio::io_context>(1);
   tcp::acceptor acceptor{*io};
-  asio::thread_pool changes{1};  // the last to be made: it ends before what its work uses
+  // The last to be made: they end before what their work uses.
+  asio::thread_pool changes{1};
+  asio::thread_pool starts{2};  // of completions with a large body
 };
 
 asio::awaitable<void> HttpServer::Impl::Accept() {
@@ -295,12 +322,13 @@ asio::awaitable<bool> HttpServer::Impl::ChangeAdapters(beast::tcp_stream& stream
                                                        const HttpRequest& request,
                                                        std::string target) {
   AdapterCall call;
-  call.method = std::string(request.method_string());
+  const bool is_head = request.method() == http::verb::head;
+  call.method = std::string(is_head ? "GET" : request.method_string());
   call.target = std::move(target);
   call.body = request.body();
   call.if_match = std::string(request[http::field::if_match]);
   AdapterAnswer answer;
-  if (request.method() == http::verb::get) {
+  if (call.method == "GET") {
     answer = AnswerAdapterCall(admin, call);
   } else {
     answer = co_await Elsewhere<AdapterAnswer>(
@@ -330,7 +358,7 @@ std::optional<HttpResponse> HttpServer::Impl::Plain(const HttpRequest& request) 
     return MakeError(request, *error);
   }
   if (IsAdapterTarget(target)) return std::nullopt;
-  const bool is_get = request.method() == http::verb::get;
+  const bool is_get = request.method() == http::verb::get || request.method() == http::verb::head;
   if (target == "/v1/completions") {
     if (request.method() == http::verb::post) return std::nullopt;
     return MakeError(request, RouteError(405, "/v1/completions: expected POST"));
@@ -361,22 +389,29 @@ asio::awaitable<bool> HttpServer::Impl::Answer(beast::tcp_stream& stream,
 
 asio::awaitable<bool> HttpServer::Impl::Complete(beast::tcp_stream& stream,
                                                  const HttpRequest& request) {
-  auto link = std::make_shared<Link>(io);
+  LinkEnd end(io->get_executor());
   CompletionCallbacks callbacks;
-  callbacks.on_chunk = [link](std::string chunk) {
-    link->channel.try_send(error_code(), Message{Message::Kind::kChunk, 200, std::move(chunk)});
+  callbacks.on_chunk = [link = end.link](std::string chunk) {
+    link->Send({Message::Kind::kChunk, 200, std::move(chunk)});
   };
-  callbacks.on_done = [link](int http_status, std::string body) {
-    link->channel.try_send(error_code(),
-                           Message{Message::Kind::kDone, http_status, std::move(body)});
+  callbacks.on_done = [link = end.link](int http_status, std::string body) {
+    link->Send({Message::Kind::kDone, http_status, std::move(body)});
   };
-  ApiResult<std::shared_ptr<Completion>> started =
-      api->StartCompletion(request.body(), std::move(callbacks), TransportKind::kHttp);
+  ApiResult<std::shared_ptr<Completion>> started = ApiError();
+  const auto start = [&] {
+    return api->StartCompletion(request.body(), std::move(callbacks), TransportKind::kHttp);
+  };
+  // Parsing and tokenizing a large one takes long enough for others to notice.
+  if (request.body().size() <= kSmallBodyBytes) {
+    started = start();
+  } else {
+    started = co_await Elsewhere<ApiResult<std::shared_ptr<Completion>>>(starts, start);
+  }
   if (const auto* error = std::get_if<ApiError>(&started)) {
     co_return co_await Send(stream, MakeError(request, *error));
   }
   const auto completion = std::get<std::shared_ptr<Completion>>(started);
-  auto received = co_await (link->channel.async_receive(kToken) || WatchClose(stream.socket()));
+  auto received = co_await (end.channel.async_receive(kToken) || WatchClose(stream.socket()));
   if (received.index() == 1) {
     completion->Cancel();
     co_return false;
@@ -386,7 +421,7 @@ asio::awaitable<bool> HttpServer::Impl::Complete(beast::tcp_stream& stream,
     co_return co_await Send(stream,
                             MakeResponse(request, message.http_status, std::move(message.text)));
   }
-  const bool alive = co_await StreamEvents(stream, request, link->channel, std::move(message));
+  const bool alive = co_await StreamEvents(stream, request, end.channel, std::move(message));
   if (!alive) completion->Cancel();
   co_return alive;
 }
@@ -398,8 +433,10 @@ asio::awaitable<bool> HttpServer::Impl::StreamEvents(beast::tcp_stream& stream,
   head.set(http::field::server, "lorica");
   head.set(http::field::content_type, "text/event-stream");
   head.set(http::field::cache_control, "no-cache");
-  head.keep_alive(request.keep_alive());
-  head.chunked(true);
+  // HTTP/1.0 knows no chunks: there the end of the connection is the end of the stream.
+  const bool chunked = request.version() >= 11;
+  head.keep_alive(chunked && request.keep_alive());
+  head.chunked(chunked);
   http::response_serializer<http::empty_body> serializer(head);
   stream.expires_after(kWriteTimeout);
   if (std::get<0>(co_await http::async_write_header(stream, serializer, kToken))) co_return false;
@@ -410,9 +447,15 @@ asio::awaitable<bool> HttpServer::Impl::StreamEvents(beast::tcp_stream& stream,
     if (!message.text.empty()) frame = "data: " + message.text + "\n\n";
     if (done) frame += "data: [DONE]\n\n";
     stream.expires_after(kWriteTimeout);
-    const auto [error, bytes] =
-        co_await asio::async_write(stream, http::make_chunk(asio::buffer(frame)), kToken);
-    if (error) co_return false;
+    error_code error;
+    size_t bytes = 0;
+    if (chunked) {
+      std::tie(error, bytes) =
+          co_await asio::async_write(stream, http::make_chunk(asio::buffer(frame)), kToken);
+    } else {
+      std::tie(error, bytes) = co_await asio::async_write(stream, asio::buffer(frame), kToken);
+    }
+    if (error || (done && !chunked)) co_return false;
     if (done) {
       const auto [end_error, end_bytes] =
           co_await asio::async_write(stream, http::make_chunk_last(), kToken);

@@ -36,9 +36,17 @@ OpenAiApi::OpenAiApi(Options options) : options_(std::move(options)), created_(S
   LORICA_CHECK(!options_.base_names.empty());
 }
 
-void OpenAiApi::SetAdapterDefaults(const std::string& name, GenerationDefaults defaults) {
+void OpenAiApi::SetAdapterDefaults(const std::string& name, const std::string& digest,
+                                   GenerationDefaults defaults) {
   const std::unique_lock<std::shared_mutex> lock(mutex_);
-  adapter_defaults_[name] = std::move(defaults);
+  adapter_defaults_[{name, digest}] = std::move(defaults);
+}
+
+void OpenAiApi::KeepAdapterDefaults(const std::string& name, const std::string& digest) {
+  const std::unique_lock<std::shared_mutex> lock(mutex_);
+  std::erase_if(adapter_defaults_, [&](const auto& item) {
+    return item.first.first == name && item.first.second != digest;
+  });
 }
 
 bool OpenAiApi::IsBaseName(std::string_view name) const {
@@ -46,9 +54,15 @@ bool OpenAiApi::IsBaseName(std::string_view name) const {
          options_.base_names.end();
 }
 
-GenerationDefaults OpenAiApi::DefaultsFor(const std::string& name) const {
+ApiResult<GenerationDefaults> OpenAiApi::Acquire(const std::string& name,
+                                                 lora::AdapterRef* adapter) const {
+  if (IsBaseName(name)) return options_.model_defaults;
+  // One lock over both, so that no version is asked for whose defaults are forgotten already.
   const std::shared_lock<std::shared_mutex> lock(mutex_);
-  const auto found = adapter_defaults_.find(name);
+  Result<lora::AdapterRef> version = options_.engine->registry().Acquire(name);
+  if (!version.ok()) return ToApiError(version.status(), "model");
+  *adapter = *std::move(version);
+  const auto found = adapter_defaults_.find({name, adapter->version().digest()});
   if (found == adapter_defaults_.end()) return options_.model_defaults;
   return Merge(options_.model_defaults, found->second);
 }
@@ -62,18 +76,12 @@ std::string OpenAiApi::Fingerprint(const lora::AdapterRef& adapter) const {
 ApiResult<std::shared_ptr<Completion>> OpenAiApi::StartCompletion(std::string_view body,
                                                                   CompletionCallbacks callbacks,
                                                                   TransportKind transport) {
-  ApiResult<std::string> name = ParseModelName(body);
-  if (auto* error = std::get_if<ApiError>(&name)) return std::move(*error);
-  const std::string& model = std::get<std::string>(name);
   // Held until every choice is submitted, so that all are of one version.
   lora::AdapterRef adapter;
-  if (!IsBaseName(model)) {
-    Result<lora::AdapterRef> version = options_.engine->registry().Acquire(model);
-    if (!version.ok()) return ToApiError(version.status(), "model");
-    adapter = *std::move(version);
-  }
-  ApiResult<CompletionRequest> request = ParseCompletionRequest(body, DefaultsFor(model));
+  ApiResult<CompletionRequest> request = ParseCompletionRequestFor(
+      body, [&](const std::string& name) { return Acquire(name, &adapter); });
   if (auto* error = std::get_if<ApiError>(&request)) return std::move(*error);
+  const std::string& model = std::get<CompletionRequest>(request).model;
   const std::string& lora_name = std::get<CompletionRequest>(request).lora_name;
   if (!lora_name.empty() && adapter.is_base()) {
     Result<lora::AdapterRef> version = options_.engine->registry().Acquire(lora_name);

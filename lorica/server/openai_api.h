@@ -9,6 +9,7 @@
 #include <shared_mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lorica/engine/engine.h"
@@ -35,8 +36,13 @@ class OpenAiApi {
   };
   explicit OpenAiApi(Options options);
 
-  // The sampling defaults of an adapter's own generation_config.json.
-  void SetAdapterDefaults(const std::string& name, GenerationDefaults defaults);
+  // The sampling defaults of an adapter's own generation_config.json: given before the version of
+  // this digest is published.
+  void SetAdapterDefaults(const std::string& name, const std::string& digest,
+                          GenerationDefaults defaults);
+  // After a change is published: forgets those of the name's other versions; of all of them where
+  // `digest` is empty.
+  void KeepAdapterDefaults(const std::string& name, const std::string& digest);
 
   // POST /v1/completions. An ApiError when nothing was started.
   ApiResult<std::shared_ptr<Completion>> StartCompletion(std::string_view body,
@@ -51,7 +57,8 @@ class OpenAiApi {
   const std::string& base_name() const { return options_.base_names.front(); }
 
  private:
-  GenerationDefaults DefaultsFor(const std::string& name) const;
+  // The version that is current, and with it its defaults over the model's.
+  ApiResult<GenerationDefaults> Acquire(const std::string& name, lora::AdapterRef* adapter) const;
   std::string Fingerprint(const lora::AdapterRef& adapter) const;
   void WriteModel(const std::string& name, bool is_base, JsonWriter* json) const;
 
@@ -59,7 +66,8 @@ class OpenAiApi {
   const int64_t created_;
   std::atomic<uint64_t> next_id_{1};
   mutable std::shared_mutex mutex_;
-  std::map<std::string, GenerationDefaults> adapter_defaults_;  // guarded by mutex_
+  // By name and digest; guarded by mutex_.
+  std::map<std::pair<std::string, std::string>, GenerationDefaults> adapter_defaults_;
 };
 
 }  // namespace lorica::server

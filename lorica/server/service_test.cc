@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -170,6 +171,45 @@ TEST(Service, ARefusedAdapterIsNeverFatal) {
   EXPECT_EQ(std::get<ApiError>(refused).http_status, 404);
   EXPECT_NE(std::get<ApiError>(refused).message.find("IA3"), std::string::npos);
   EXPECT_EQ((*service)->engine().registry().List().size(), 3u);
+}
+
+TEST(Service, AFolderForUploadsIsMadeAtTheFirst) {
+  std::unique_ptr<Service> service = OpenTiny();
+  std::set<std::filesystem::path> before;
+  for (const auto& entry : std::filesystem::directory_iterator("/tmp")) before.insert(entry);
+  const std::filesystem::path path = service->admin().NewBodyPath();
+  EXPECT_FALSE(before.contains(path.parent_path())) << path;
+  EXPECT_TRUE(std::ofstream(path).good()) << path;
+  service.reset();
+  EXPECT_FALSE(std::filesystem::exists(path.parent_path()));
+}
+
+TEST(Service, AnAdaptersDefaultsAreOfOneVersion) {
+  std::unique_ptr<Service> service = OpenTiny();
+  service->StartThread();
+  const auto ask = [&] {
+    Waiter waiter;
+    service->api().StartCompletion(Body("plain", 12), waiter.callbacks(), TransportKind::kHttp);
+    EXPECT_EQ(waiter.Wait(), 200);
+    return Choices(waiter.body());
+  };
+  const std::string without = ask();
+  std::string digest;
+  {
+    const auto version = service->engine().registry().Acquire("plain");
+    ASSERT_TRUE(version.ok());
+    digest = version->version().digest();
+  }
+  GenerationDefaults defaults;
+  defaults.repetition_penalty = 50.0;
+  service->api().SetAdapterDefaults("plain", "of a version that is not published", defaults);
+  EXPECT_EQ(ask(), without);
+  service->api().SetAdapterDefaults("plain", digest, defaults);
+  EXPECT_NE(ask(), without);
+  service->api().KeepAdapterDefaults("plain", digest);
+  EXPECT_NE(ask(), without);
+  service->api().KeepAdapterDefaults("plain", "");
+  EXPECT_EQ(ask(), without);
 }
 
 TEST(BatchFile, AnswersInOrderAndGoesOnAfterBadLines) {
