@@ -51,11 +51,6 @@ Status Completion::Prepare() {
         copy.logprobs->BeginWith(choice.echo_text,
                                  request_.add_special_tokens && context_.tokenizer->adds_bos());
       }
-      if (request_.sampling.echo && request_.sampling.logprobs &&
-          std::holds_alternative<std::string>(prompt)) {
-        copy.logprobs->BeginWith(choice.echo_text,
-                                 request_.add_special_tokens && context_.tokenizer->adds_bos());
-      }
       choices_.push_back(std::move(copy));
     }
   }
