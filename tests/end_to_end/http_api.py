@@ -137,6 +137,67 @@ def errors(server, check):
         check("error: not HTTP", b"400" in raw.recv(1000))
 
 
+def raw_call(server, head, body=None, half_close=False):
+    """All that the server sends until it closes."""
+    body = b"" if body is None else json.dumps(body).encode()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
+        raw.sendall(f"{head}\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}"
+                    "\r\n\r\n".encode() + body)
+        if half_close:
+            raw.shutdown(socket.SHUT_WR)
+        data = b""
+        try:
+            while part := raw.recv(65536):
+                data += part
+        except OSError as error:
+            data += f"<{error}>".encode()
+    head, _, rest = data.partition(b"\r\n\r\n")
+    return head.decode(), rest
+
+
+def transport(server, check):
+    ask = {"model": "base", "prompt": [1, 2, 3], "max_tokens": 64, "temperature": 0,
+           "ignore_eos": True}
+    post = "POST /v1/completions HTTP/1.1"
+    head, rest = raw_call(server, post, ask, half_close=True)
+    check("a client that shut its sending side gets its answer", "200 OK" in head
+          and json.loads(rest)["usage"]["completion_tokens"] == 64, (head, rest[:200]))
+    head, rest = raw_call(server, post, {**ask, "stream": True}, half_close=True)
+    check("and its stream", b"[DONE]" in rest, (head, rest[-200:]))
+    head, rest = raw_call(server, "POST /v1/completions HTTP/1.0", {**ask, "stream": True})
+    check("HTTP/1.0: a stream without chunks", "hunked" not in head
+          and rest.startswith(b"data: {") and rest.endswith(b"data: [DONE]\n\n"),
+          (head, rest[:100]))
+    for path, status in [("/v1/models", 200), ("/v2", 404), ("/v1/adapters", 200)]:
+        head, rest = raw_call(server, f"HEAD {path} HTTP/1.1")
+        check(f"HEAD {path} has no body", f" {status} " in head and rest == b"", (head, rest))
+    # A prompt that takes long to tokenize is nobody else's wait.
+    big = concurrent.futures.ThreadPoolExecutor(1)
+    text = "".join(chr(97 + i * i % 23) + " " * (i % 3) for i in range(4 << 20))
+    running = big.submit(server.complete, prompt=text, max_tokens=1)
+    longest, began = 0.0, time.monotonic()
+    while not running.done():
+        before = time.monotonic()
+        server.call("GET", "/health")
+        longest = max(longest, time.monotonic() - before)
+    whole = time.monotonic() - began
+    check("health answers beside a prompt of megabytes", running.result()[0] == 400
+          and longest < max(0.1, whole / 3), f"{longest:.3f} s of {whole:.3f} s")
+
+
+def offsets(server, check):
+    """text_offset of a prompt whose text holds special tokens points into the text."""
+    for prompt in ["<|im_start|>user\nhi<|im_end|>\n", "a <|im_end|><|im_end|> b"]:
+        status, _, data = server.complete(prompt=prompt, echo=True, logprobs=0, max_tokens=2)
+        choice = json.loads(data)["choices"][0]
+        names, places = choice["logprobs"]["tokens"], choice["logprobs"]["text_offset"]
+        shown = list(zip(places, names))
+        good = all(choice["text"][at:].startswith(name) for at, name in shown[:-2]
+                   if not name.startswith("token_id:"))
+        check(f"text_offset with special tokens: {prompt!r}", status == 200 and good
+              and places[-2] == len(prompt), (choice["text"], shown))
+
+
 def leave_in_the_middle(server, check):
     for _ in range(8):
         raw = socket.create_connection(("127.0.0.1", server.port))
@@ -170,6 +231,8 @@ def main():
         answers(server, check, names)
         errors(server, check)
         leave_in_the_middle(server, check)
+        transport(server, check)
+        offsets(server, check)
         # One that is still running when the server is told to end.
         late = socket.create_connection(("127.0.0.1", server.port))
         body = json.dumps({"model": "base", "prompt": [1], "max_tokens": 400, "ignore_eos": True})
