@@ -13,9 +13,9 @@ struct StepBenchOptions {
   std::string model;  // empty: synthetic, 1.2B parameters
   std::string dtype = "float32";
   int32_t sequences = 20;
-  int32_t context = 64;  // prompt tokens of each sequence
-  int32_t steps = 32;    // decode steps timed in each turn
-  int32_t turns = 5;
+  int32_t context = 16;  // prompt tokens of each sequence
+  int32_t steps = 16;    // decode steps timed in each turn
+  int32_t turns = 3;
 };
 
 // Prints the table to `out`; the exit status.

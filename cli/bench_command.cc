@@ -18,7 +18,8 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   auto kernel = std::make_shared<bench::BenchOptions>();
   const auto add_kernel = [&](const char* name, const char* what, auto run) {
     CLI::App* bench = command->add_subcommand(name, what);
-    bench->add_option("--threads", kernel->threads, "threads that compute (default: every core)");
+    bench->add_option("--threads", kernel->threads, "threads that compute (default: every core)")
+        ->check(CLI::Range(1, 1024));
     bench->add_option("--rounds", kernel->rounds, "times that each case is timed")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
@@ -63,7 +64,8 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   auto* synthetic = bench->add_flag("--synthetic")->description("the default without a MODEL");
   synthetic->excludes(model);
   bench->add_option("--dtype", step->dtype, "float32 or bfloat16")->capture_default_str();
-  bench->add_option("--threads", step->threads, "threads that compute (default: every core)");
+  bench->add_option("--threads", step->threads, "threads that compute (default: every core)")
+      ->check(CLI::Range(1, 1024));
   bench->add_option("--sequences", step->sequences, "sequences that decode together")
       ->check(CLI::Range(1, 512))
       ->capture_default_str();
