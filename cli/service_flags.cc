@@ -61,12 +61,14 @@ void AddServiceFlags(CLI::App* command, ServiceFlags* flags) {
       ->add_option("--adapter-bytes", engine->adapter_bytes,
                    "memory for adapters in use; K, M or G may follow (default 1G)")
       ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::NonNegativeNumber)
       ->group(kAdapterGroup);
   command
       ->add_option("--cold-bytes", engine->cold_bytes,
                    "memory for adapters not in use, before their files; K, M or G may follow "
                    "(default 1G)")
       ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::NonNegativeNumber)
       ->group(kAdapterGroup);
   command->add_option("--max-lora-rank", service->max_lora_rank, "refuse adapters of higher rank")
       ->check(CLI::PositiveNumber)
@@ -101,6 +103,7 @@ void AddServiceFlags(CLI::App* command, ServiceFlags* flags) {
       ->add_option("--kv-bytes", engine->kv_bytes,
                    "memory for K and V; K, M or G may follow (default: a quarter of free memory)")
       ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::NonNegativeNumber)
       ->group(kEngineGroup);
   command
       ->add_option("--kv-cache-dtype", service->kv_cache_dtype,

@@ -242,7 +242,7 @@ class Case:
                                             "-o", out], 1, "nope")
         self.expect("run: unknown tenant", ["run", self.args.model, "-p", "x", "--as", "base,who"],
                     0, "who")
-        self.expect("usage: unknown flag", ["run", self.args.model, "--nope"], 2, "nope")
+        self.expect("usage: unknown flag", ["run", self.args.model, "-p", "x", "--nope"], 2, "nope")
         self.expect("usage: no command", [], 2, "subcommand")
         self.expect("usage: a dtype that is not served",
                     ["run", self.args.model, "-p", "x", "--dtype", "float16"], 2, "float16")
