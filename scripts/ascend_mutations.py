@@ -191,7 +191,10 @@ class File:
                 if not numeric(expr):
                     continue
                 what = '%s argument %d' % (m.group(1), i + 1)
-                if m.group(1) in ('At', 'LocalTensor'):
+                if m.group(1) == 'InitBuffer':
+                    if b == end - 1:
+                        self.shift(a, b, (-64,), 'bytes of a buffer,')
+                elif m.group(1) in ('At', 'LocalTensor'):
                     if i == 2:
                         self.shift(a, b, (-16,), 'bound')
                     elif i == 1:

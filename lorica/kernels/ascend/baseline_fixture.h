@@ -50,7 +50,10 @@ inline BaselineResult RunVectorBaseline(Simulator* simulator, const OperatorProb
       auto& [a, b] = weights[slot.index];
       if (a.empty()) {
         a = problem.Encode(f.a);
-        b = problem.Encode(f.b);
+        // Half of B and twice the scale, so that the scale is seen to act.
+        AlignedVector<float> halved = f.b;
+        for (float& value : halved) value *= 0.5f;
+        b = problem.Encode(halved);
         const std::string name = std::to_string(slot.index);
         simulator->AddGm("A" + name, a.data(), static_cast<int64_t>(a.size() * 2), gm);
         simulator->AddGm("B" + name, b.data(), static_cast<int64_t>(b.size() * 2), gm);
@@ -64,7 +67,7 @@ inline BaselineResult RunVectorBaseline(Simulator* simulator, const OperatorProb
       word[kTokenAHigh] = static_cast<uint32_t>(a_at >> 32);
       word[kTokenBLow] = static_cast<uint32_t>(b_at);
       word[kTokenBHigh] = static_cast<uint32_t>(b_at >> 32);
-      word[kTokenScale] = std::bit_cast<uint32_t>(1.0f);
+      word[kTokenScale] = std::bit_cast<uint32_t>(2.0f);
     }
     AlignedVector<uint16_t> x = problem.Encode(step->x);
     AlignedVector<uint16_t> y = problem.Encode(step->y[part]);

@@ -53,7 +53,6 @@ class ShrinkVector {
     const AscendC::LocalTensor<float> part = part_.Get<float>();
     AscendC::Duplicate<float>(sums, 0.0f, static_cast<int32_t>(rank * 8));
     AscendC::Duplicate<float>(part, 0.0f, static_cast<int32_t>(rank * 8));
-    AscendC::PipeBarrier<PIPE_V>();
     for (uint32_t k = 0; k < inner_; k += kInnerTile) {
       const uint32_t count = inner_ - k < kInnerTile ? inner_ - k : kInnerTile;
       LoadX(row * inner_ + k, count);
@@ -78,7 +77,6 @@ class ShrinkVector {
     x_in_.EnQue(in);
     AscendC::LocalTensor<half> x = x_in_.DeQue<half>();
     AscendC::Cast(x_wide_.Get<float>(), x, AscendC::RoundMode::CAST_NONE, count);
-    AscendC::PipeBarrier<PIPE_V>();
     x_in_.FreeTensor(x);
   }
 
@@ -155,7 +153,6 @@ class ExpandVector {
     for (uint32_t lane = 0; lane < 64; lane += rank) {
       AscendC::Muls<float>(lanes[lane], s, 1.0f, static_cast<int32_t>(rank));
     }
-    AscendC::PipeBarrier<PIPE_V>();
     s_in_.FreeTensor(s);
   }
 
@@ -188,7 +185,6 @@ class ExpandVector {
     AscendC::PipeBarrier<PIPE_V>();
     AscendC::LocalTensor<half> out = y_out_.AllocTensor<half>();
     AscendC::Cast(out, sum, AscendC::RoundMode::CAST_RINT, columns);
-    AscendC::PipeBarrier<PIPE_V>();
     y_out_.EnQue(out);
     AscendC::LocalTensor<half> done = y_out_.DeQue<half>();
     AscendC::DataCopy(y_[y_at], done, columns);
@@ -206,7 +202,6 @@ class ExpandVector {
     if (rank == 64) {
       AscendC::BlockReduceSum<float>(wide, wide, static_cast<int32_t>((left + 63) / 64), 64, 1, 1,
                                      8);
-      AscendC::PipeBarrier<PIPE_V>();
     }
     if (rank == 16 || rank == 32) {
       AscendC::PairReduceSum<float>(wide, wide, static_cast<int32_t>((left + 63) / 64), 64, 1, 1,
@@ -217,7 +212,6 @@ class ExpandVector {
     if (rank == 32) {
       AscendC::PairReduceSum<float>(wide, wide, static_cast<int32_t>((left + 63) / 64), 64, 1, 1,
                                     8);
-      AscendC::PipeBarrier<PIPE_V>();
     }
   }
 

@@ -161,6 +161,46 @@ void PrintTable(Simulator* chip) {
   }
 }
 
+// Segments of equal rank side by side on one core, and each for itself.
+void PrintGrouping(Simulator* chip) {
+  std::printf("\n| case | adapters | grouped | each for itself |\n|---|---|---|---|\n");
+  std::vector<Case> cases = {{"64 tokens, 64 adapters r16, 4096x4096",
+                              4096,
+                              {4096},
+                              std::vector<int32_t>(64, 16),
+                              Spread(64, 64)},
+                             {"60 tokens, 60 adapters r8, 4096x4096",
+                              4096,
+                              {4096},
+                              std::vector<int32_t>(60, 8),
+                              Spread(60, 60)},
+                             {"120 tokens, 40 adapters r16, 4096x1024",
+                              4096,
+                              {1024},
+                              std::vector<int32_t>(40, 16),
+                              Spread(120, 40)},
+                             {"240 tokens, 40 adapters r16, 4096x1024",
+                              4096,
+                              {1024},
+                              std::vector<int32_t>(40, 16),
+                              Spread(240, 40)}};
+  for (const Case& c : cases) {
+    for (const bool in_l2 : {false, true}) {
+      OperatorProblem problem({c.k, c.n, c.ranks, {}, DType::kF16, Arch::k2201}, 1);
+      const auto before = problem.RandomStep(c.slots);
+      OperatorProblem::RunOptions options;
+      options.in_l2 = in_l2;
+      options.limits = LimitsOf(chip->soc().cube_cores);
+      auto step = before;
+      const double grouped = problem.Run(chip, options, &step).launch.timeline.cycles;
+      options.limits.local_bytes = 16 * 16 * 4;  // room for one tile only
+      step = before;
+      const double single = problem.Run(chip, options, &step).launch.timeline.cycles;
+      std::printf("| %s | %s | %.0f | %.0f |\n", c.name, in_l2 ? "in L2" : "cold", grouped, single);
+    }
+  }
+}
+
 void PrintSensitivity(Simulator* chip) {
   struct Setting {
     const char* name;
@@ -210,6 +250,7 @@ int main(int argc, char** argv) {
     lorica::ascend::PrintSensitivity(chip.get());
   } else {
     lorica::ascend::PrintTable(chip.get());
+    lorica::ascend::PrintGrouping(chip.get());
   }
   return 0;
 }
