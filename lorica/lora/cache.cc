@@ -117,6 +117,12 @@ void AdapterCache::Pack(const Adapter& adapter, const std::vector<std::byte*>& a
 }
 
 Result<SlotId> AdapterCache::MakeResident(const Adapter& adapter) {
+  for (const SiteFactors& factors : adapter.sites()) {
+    if (Status status = options_.packer->Accepts(factors); !status.ok()) {
+      return status.WithContext("adapter " + ShortDigest(adapter) + ", " +
+                                options_.sites.Name(factors.site));
+    }
+  }
   std::unique_lock lock(mutex_);
   const auto found = hot_.find(adapter.digest());
   if (found != hot_.end()) {
