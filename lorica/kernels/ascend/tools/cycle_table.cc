@@ -3,6 +3,8 @@
 //
 //   ascend_cycle_table                 the table
 //   ascend_cycle_table --sensitivity   ratios with each doubtful constant halved and doubled
+//   ascend_cycle_table --grouping      adapters of equal rank side by side, and each for itself
+//   ascend_cycle_table --base          the base product beside the operator, and how long that ran
 //   ascend_cycle_table --trace FILE [CASE [warm]]   one case's instructions, for Perfetto
 #include <chrono>
 #include <cstdio>
@@ -10,6 +12,7 @@
 #include <fstream>
 #include <set>
 
+#include "lorica/kernels/ascend/base_linear.h"
 #include "lorica/kernels/ascend/baseline_fixture.h"
 
 namespace lorica::ascend {
@@ -201,6 +204,40 @@ void PrintGrouping(Simulator* chip) {
   }
 }
 
+// The base product of 32 tokens, 4096 x 4096, as a launch beside the operator's.
+void PrintBase(Simulator* chip) {
+  const Case c = Cases()[2];
+  const auto start = std::chrono::steady_clock::now();
+  AlignedVector<uint16_t> x(32 * 4096, F32ToF16(0.5f));
+  AlignedVector<uint16_t> w(4096 * 4096, F32ToF16(0.25f));
+  AlignedVector<float> y(32 * 4096, 0.0f);
+  AlignedVector<uint32_t> program(kBaseWords, 0);
+  program[kBaseCores] = static_cast<uint32_t>(chip->soc().cube_cores);
+  program[kBaseRows] = 32;
+  program[kBaseInner] = 4096;
+  program[kBaseColumns] = 4096;
+  chip->RemoveAllGm();
+  chip->AddGm("x", x.data(), static_cast<int64_t>(x.size() * 2));
+  chip->AddGm("W", w.data(), static_cast<int64_t>(w.size() * 2));
+  chip->AddGm("y", y.data(), static_cast<int64_t>(y.size() * 4));
+  chip->AddGm("program", program.data(), static_cast<int64_t>(program.size() * 4));
+  LaunchOptions launch;
+  launch.blocks = chip->soc().cube_cores;
+  const auto bytes = [](auto* v) { return reinterpret_cast<uint8_t*>(v->data()); };
+  const LaunchResult base = chip->Launch(
+      launch, [&] { base_linear_f16(bytes(&x), bytes(&w), bytes(&y), bytes(&program)); });
+  LORICA_CHECK(base.report.ok());
+  OperatorProblem problem({c.k, c.n, c.ranks, {}, DType::kF16, Arch::k2201}, 1);
+  auto step = problem.RandomStep(c.slots);
+  OperatorProblem::RunOptions options;
+  options.limits = LimitsOf(chip->soc().cube_cores);
+  const double lora = problem.Run(chip, options, &step).launch.timeline.cycles;
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  std::printf("base %.0f cycles (floor of W from memory %.0f), operator %.0f; ran in %.1f s\n",
+              base.timeline.cycles, 4096.0 * 4096 * 2 / chip->soc().memory_rate, lora,
+              seconds.count());
+}
+
 void PrintSensitivity(Simulator* chip) {
   struct Setting {
     const char* name;
@@ -246,11 +283,14 @@ int main(int argc, char** argv) {
     std::ofstream(argv[2]) << row.timeline.ToTraceJson();
     return 0;
   }
-  if (argc > 1 && std::strcmp(argv[1], "--sensitivity") == 0) {
+  if (argc > 1 && std::strcmp(argv[1], "--base") == 0) {
+    lorica::ascend::PrintBase(chip.get());
+  } else if (argc > 1 && std::strcmp(argv[1], "--grouping") == 0) {
+    lorica::ascend::PrintGrouping(chip.get());
+  } else if (argc > 1 && std::strcmp(argv[1], "--sensitivity") == 0) {
     lorica::ascend::PrintSensitivity(chip.get());
   } else {
     lorica::ascend::PrintTable(chip.get());
-    lorica::ascend::PrintGrouping(chip.get());
   }
   return 0;
 }

@@ -86,7 +86,7 @@ std::vector<SlotId> Slots(int32_t rows, int32_t adapters, int32_t run) {
 [[maybe_unused]] void RunVector() {
   auto chip = Simulator::Open("910B3").value();
   OperatorProblem problem({4144, {1104, 48}, {8, 16, 32, 64}, {}, DType::kF16}, 7);
-  const auto before = problem.RandomStep(Slots(60, 4, 1));
+  const auto before = problem.RandomStep(Slots(15, 4, 1));
   auto after = before;
   LaunchOptions launch;
   launch.timeline = false;
