@@ -54,6 +54,10 @@ void AddServeCommand(CLI::App* app, int* exit_code) {
   command->add_option("--api-key", flags->http.api_key, "bearer token that requests must carry")
       ->group("Server");
   command
+      ->add_flag("--watch-adapters", flags->service.service.watch_adapters,
+                 "take in what comes to the --adapters folder, or changes in it, while serving")
+      ->group("Server");
+  command
       ->add_option("--merge", flags->service.service.merge,
                    "serve this one adapter merged into the base, as fast as the base, alone")
       ->group("Server");

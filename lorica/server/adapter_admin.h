@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -40,6 +41,11 @@ class AdapterAdmin {
   // What the state folder, `modules` and the adapters folder hold, in this order; of a name given
   // twice the first stays. A refused adapter is logged in one line and answers its requests.
   void LoadAtStart(const std::vector<NamedPath>& modules);
+
+  // Looks once through the adapters folder: an entry that is new or has changed, and whose files
+  // have been the same for a second, is loaded. One that does not load is logged and tried again
+  // when it changes; what is served stays. An entry that is gone stays served until it is unloaded.
+  void ScanFolder();
 
   struct Upload {
     std::string name;
@@ -109,6 +115,12 @@ class AdapterAdmin {
   std::unique_ptr<AdapterState> state_;
   std::map<std::string, std::string> given_;  // names of --lora-modules and --adapters: their path
   std::map<std::string, lora::AdapterHold> pinned_;
+  struct Seen {
+    lora::FileIdentity identity;
+    std::chrono::steady_clock::time_point since;
+    bool tried = false;
+  };
+  std::map<std::string, Seen> seen_;  // entries of the adapters folder, by name
   std::vector<Leftover> leftovers_;
 };
 

@@ -70,6 +70,9 @@ Result<std::unique_ptr<Service>> Service::Open(const ServiceOptions& options) {
   LORICA_ASSIGN_OR_RETURN(service->admin_, AdapterAdmin::Open(admin));
   // Others were trained on the base alone and would answer wrongly on this one.
   if (options.merge.empty()) service->admin_->LoadAtStart(options.lora_modules);
+  if (options.watch_adapters && !admin.adapters_folder.empty()) {
+    service->watcher_ = std::make_unique<AdapterWatcher>(service->admin_.get());
+  }
   return service;
 }
 

@@ -16,6 +16,7 @@
 #include "lorica/kernels/backend.h"
 #include "lorica/model/model.h"
 #include "lorica/server/adapter_admin.h"
+#include "lorica/server/adapter_watcher.h"
 #include "lorica/server/openai_api.h"
 
 namespace lorica::server {
@@ -24,6 +25,7 @@ struct ServiceOptions {
   std::string model_path;
   std::vector<std::string> served_names;  // empty: the model path's last part
   std::string adapters_folder;            // empty: none
+  bool watch_adapters = false;  // take in what comes to that folder, or changes in it, later
   std::vector<NamedPath> lora_modules;
   std::string merge;         // the name of one of these to serve merged into the base, alone
   std::string state_folder;  // uploads and unloads outlive the process in it; empty: they do not
@@ -66,6 +68,7 @@ class Service {
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<OpenAiApi> api_;
   std::unique_ptr<AdapterAdmin> admin_;
+  std::unique_ptr<AdapterWatcher> watcher_;
   std::thread thread_;
 };
 

@@ -249,6 +249,31 @@ def check_calls(args, check, scratch):
     server.kill()
 
 
+def check_watching(args, check, scratch):
+    adapters = scratch / "watched"
+    adapters.mkdir()
+    server = Server(args, scratch / "watched-state", adapters, "--watch-adapters")
+    source = args.adapters / "plain"
+    (adapters / "new").mkdir()
+    shutil.copy(source / "adapter_config.json", adapters / "new")
+    time.sleep(2)
+    check("half a folder is not served", "new" not in server.digests())
+    shutil.copy(source / "adapter_model.safetensors", adapters / "new")
+    deadline = time.time() + 15
+    while "new" not in server.digests() and time.time() < deadline:
+        time.sleep(0.1)
+    first = server.digests().get("new")
+    check("a whole one is, after a while", first and server.answer("new")[0] == 200)
+    config = adapters / "new" / "adapter_config.json"
+    changed = json.loads(config.read_text())
+    changed["lora_alpha"] = 55
+    config.write_text(json.dumps(changed))
+    while server.digests().get("new") == first and time.time() < deadline:
+        time.sleep(0.1)
+    check("a change is taken in", server.digests().get("new") not in (None, first))
+    server.kill()
+
+
 def linked(name, kind):
     info = tarfile.TarInfo(name)
     info.type = kind
@@ -383,6 +408,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="lorica-live-") as scratch:
         scratch = pathlib.Path(scratch)
         check_calls(args, check, scratch)
+        check_watching(args, check, scratch)
         check_full_disk(args, check, scratch)
         check_crashes(args, check, scratch)
     print(f"{check.passed} ok, {check.failed} failed")
