@@ -148,7 +148,7 @@ class World {
     for (int32_t i = 0; i < options_.clients; ++i) next();
     while (ended < options_.requests && failed.ok()) {
       engine->Step();
-      engine->WaitForWork();
+      if (ended < options_.requests) engine->WaitForWork();
     }
     LORICA_RETURN_IF_ERROR(failed);
     traffic.seconds = NowSeconds() - began;
