@@ -34,7 +34,9 @@ void AdapterAdmin::LoadAtStart(const std::vector<NamedPath>& modules) {
 }
 
 void AdapterAdmin::LoadFromState() {
-  for (const auto& [name, entry] : state_->manifest().entries) {
+  for (const auto& item : state_->manifest().entries) {
+    const std::string& name = item.first;
+    const auto& entry = item.second;
     const std::string path = entry.path.empty() ? state_->FolderOf(entry.digest) : entry.path;
     const auto load = [&]() -> Status {
       LORICA_ASSIGN_OR_RETURN(Loaded loaded, Load(path));

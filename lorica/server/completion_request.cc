@@ -61,8 +61,7 @@ ApiError FieldError(const Status& status, std::string_view field) {
 
 class Fields {
  public:
-  Fields(const JsonObjectReader& reader)
-      : reader_(reader) {}  // NOLINT(google-explicit-constructor)
+  explicit Fields(const JsonObjectReader& reader) : reader_(reader) {}
 
   bool failed() const { return error_.has_value(); }
   ApiError error() const { return *error_; }

@@ -8,7 +8,6 @@
 namespace lorica::server {
 namespace {
 
-using formats::IntRange;
 using formats::JsonObjectReader;
 
 constexpr int64_t kFileLimitBytes = int64_t{1} << 20;
