@@ -165,7 +165,7 @@ void AscendSimBackend::RunLora(const kernels::LinearParams& params, AlignedVecto
   LORICA_CHECK(lowered.ok());
   Add(simulator_.get(), "x", x);
   Add(simulator_.get(), "program", &program.words);
-  AlignedVector<uint16_t> identity(4 * kFractalElements, 0);
+  AlignedVector<uint16_t> identity(kFractalElements, 0);
   Add(simulator_.get(), "identity", &identity);
   LaunchOptions launch;
   launch.blocks = program.cores;

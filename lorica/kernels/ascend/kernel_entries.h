@@ -5,7 +5,7 @@
 #include <cstdint>
 
 extern "C" {
-// x [rows, K], program (lora_program.h), identity 32 x 32 in fractals; y is named by the program.
+// x [rows, K], program (lora_program.h), identity 16 x 16; y is named by the program.
 void lora_linear_f16(uint8_t* x, uint8_t* program, uint8_t* identity);
 void lora_linear_bf16(uint8_t* x, uint8_t* program, uint8_t* identity);
 void lora_linear_f16_atomic(uint8_t* x, uint8_t* program, uint8_t* identity);

@@ -306,17 +306,20 @@ class LoraLinear {
     AscendC::SetFlag<HardEvent::FIX_M>(y_turn);
   }
 
-  // L0C tile of y = y * I, so that a row that is not finite stays in its row. 32 columns at a time
-  // where a fractal column of y is one fractal; else 16.
+  // L0C tile of y = y * I, so that a row that is not finite stays in its row. The tile's fractals
+  // lie in L0A and in L0C in one order, so they are taken for one tall matrix of 16 columns: one
+  // product and one fractal of identity, whatever the tile's shape.
   __aicore__ inline void MultiplyIdentity(uint32_t to, uint32_t y, uint32_t identity,
                                           uint32_t fractals) {
-    const uint32_t blocks = item_.row_blocks;
-    const uint32_t width = blocks == 1 ? 2 : 1;
-    for (uint32_t f = 0; f < fractals; f += width) {
-      const uint32_t columns = Least(width, fractals - f) * kFractal;
-      Multiply(to + f * blocks * 1024, y + f * blocks * kFractalBytes, identity, columns, columns,
-               true);
-    }
+    const uint32_t rows = item_.padded * fractals;
+    AscendC::MmadParams params;
+    params.m = static_cast<uint16_t>(rows);
+    params.n = kFractal;
+    params.k = kFractal;
+    params.cmatrixInitVal = true;
+    AscendC::Mmad(At<float>(TPosition::CO1, to, rows * kFractal),
+                  At<T>(TPosition::A2, y, rows * kFractal),
+                  At<T>(TPosition::B2, identity, kFractalElements), params);
   }
 
   __aicore__ inline void WriteY(uint32_t from) {

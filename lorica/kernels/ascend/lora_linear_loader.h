@@ -21,7 +21,7 @@ constexpr uint32_t kSlots = 4;
 constexpr uint32_t kSlotAt = 2 * kXBytes;
 constexpr uint32_t kSAt = kSlotAt + kSlots * kSlotBytes;
 constexpr uint32_t kIdentityAt = kSAt + kMaxRowRanks * 2;
-constexpr uint32_t kIdentityFractals = 4;  // 32 x 32
+constexpr uint32_t kIdentityFractals = 1;
 // L0A: two halves; while expanding, S lies in the first and two tiles of y in the second.
 constexpr uint32_t kHalfL0 = 32768;
 // L0B: two halves; while expanding, the identity lies at the end of each.

@@ -11,7 +11,7 @@ namespace lorica::ascend {
 namespace {
 
 // Fractals of B in half of L0B, beside the identity.
-constexpr int32_t kWeightFractals = 60;
+constexpr int32_t kWeightFractals = 63;
 // Fractals of a tile of y in its half of L0C's second part.
 constexpr int32_t kYFractals = 32;
 // Fractal columns of a chunk that is still worth its instructions: few columns are cut in two, so

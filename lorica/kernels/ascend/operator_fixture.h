@@ -242,13 +242,10 @@ class OperatorProblem {
     for (size_t i = 0; i < values.size(); ++i) out[i] = Bits(values[i]);
     return out;
   }
-  // 32 x 32 in fractals: k-block outer, column-block inner.
+  // 16 x 16, one fractal.
   AlignedVector<uint16_t> Identity() const {
-    AlignedVector<uint16_t> out(1024, 0);
-    for (size_t i = 0; i < 16; ++i) {
-      out[i * 16 + i] = Bits(1.0f);
-      out[768 + i * 16 + i] = Bits(1.0f);
-    }
+    AlignedVector<uint16_t> out(256, 0);
+    for (size_t i = 0; i < 16; ++i) out[i * 17] = Bits(1.0f);
     return out;
   }
 
