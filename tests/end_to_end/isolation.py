@@ -30,7 +30,7 @@ import tempfile
 BASE = "base"
 LENGTHS = [1, 2, 300, 3, 5, 200, 7, 8, 64, 9, 255, 15, 16, 128, 17, 24, 31, 150, 33, 48, 65, 63, 257, 100]
 PREFIX_PAIR, PREFIX_LENGTH = (5, 10), 120
-MAX_TOKENS = 12
+MAX_TOKENS = 40
 CPU_FLAGS = {"scalar": set(), "sse4": {"sse4_2"}, "avx2": {"avx2", "fma"}, "avx512": {"avx512f"}}
 
 
