@@ -20,14 +20,14 @@ PAGES = "begin, sequence->pages.data()});"
 # name: (file, text, what stands there instead, preset, test program, tests)
 MUTATIONS = {
     "permutation": (
-        "lorica/kernels/cpu/linear-inl.h",
+        "lorica/kernels/cpu/packed_input-inl.h",
         "row_of[next++] = row;",
         "row_of[next] = static_cast<int32_t>(next) + 0 * row;\n    ++next;",
         "release", "kernels_test", "*"),
     "scale": (
         "lorica/kernels/cpu/lora-inl.h",
-        "MulW(AddW(chain0[r], chain1[r]), scale)",
-        "MulW(AddW(chain0[r], chain1[r]), Splat<8>(1.0f + 0.0f * args.scale))",
+        "Splat<8>(args.scale[t])",
+        "Splat<8>(1.0f)",
         "release", "kernels_test", "*"),
     "padding of one tile": (
         "lorica/kernels/cpu/packing.cc",
@@ -41,8 +41,8 @@ MUTATIONS = {
         "release", "scenarios_test", "*"),
     "barrier between shrink and expand": (
         "lorica/kernels/cpu/linear-inl.h",
-        "    ShrinkAll(state, member);\n    member.Sync();",
-        "    ShrinkAll(state, member);",
+        "if (!state.x_is_packed || state.has_lora) member.Sync();",
+        "if (!state.x_is_packed && !state.has_lora) member.Sync();",
         "tsan", "kernels_test", "*Linear*:*Lora*"),
     "page table of one sequence": (
         "lorica/engine/batch_builder.cc",
