@@ -64,6 +64,11 @@ int RunBatch(RunBatchFlags* flags) {
   std::fprintf(stderr, "lorica: %lld requests, %lld failed; %lld steps, %lld preemptions\n",
                static_cast<long long>(counts->lines), static_cast<long long>(counts->failed),
                static_cast<long long>(metrics.steps), static_cast<long long>(metrics.preemptions));
+  if ((*service)->engine().options().speculation != engine::Speculation::kOff) {
+    std::fprintf(stderr, "lorica: %lld tokens guessed, %lld of them right\n",
+                 static_cast<long long>(metrics.drafted_tokens),
+                 static_cast<long long>(metrics.accepted_tokens));
+  }
   return kServed;
 }
 

@@ -76,6 +76,9 @@ void PrintStats(server::Service* service, const std::vector<Answer>& answers, do
   std::printf("%-24s %10lld\n", "steps", static_cast<long long>(metrics.steps));
   std::printf("%-24s %10.2f\n", "segments a step", metrics.MeanSegments());
   std::printf("%-24s %9.1f%%\n", "LoRA's share of a step", 100.0 * metrics.LoraShare());
+  if (service->engine().options().speculation == engine::Speculation::kOff) return;
+  std::printf("%-24s %10lld\n", "tokens guessed", static_cast<long long>(metrics.drafted_tokens));
+  std::printf("%-24s %10lld\n", "of them right", static_cast<long long>(metrics.accepted_tokens));
 }
 
 int Run(RunFlags* flags) {

@@ -1,6 +1,8 @@
 #include "cli/service_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <map>
+#include <string>
 
 #include "cli/progress.h"
 
@@ -110,6 +112,14 @@ void AddServiceFlags(CLI::App* command, ServiceFlags* flags) {
                    "auto, float32, bfloat16 or float16")
       ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
       ->capture_default_str()
+      ->group(kEngineGroup);
+  command
+      ->add_option("--speculate", engine->speculation,
+                   "ngram: guess tokens from a request's own text and check several in one step; "
+                   "answers stay the same to the bit (default: off)")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, engine::Speculation>{
+          {"off", engine::Speculation::kOff}, {"ngram", engine::Speculation::kNgram}}))
+      ->option_text("off|ngram")
       ->group(kEngineGroup);
 }
 

@@ -16,6 +16,9 @@ struct LogitUse {
   Sequence* sequence = nullptr;
   int32_t position = 0;  // of the row; the logits are about position + 1
   bool samples = false;  // chooses the next token, else rates the prompt's
+  // Guesses of sequence->draft that lead up to the row, its own token the last of them: the row
+  // counts only if the rows before chose these.
+  int32_t guessed = 0;
 };
 
 // What one step reads and asks.

@@ -69,6 +69,10 @@ Result<RequestId> Engine::Submit(Request request, EventSink sink) {
     sequence->page_keys.emplace(sequence->identity);
     sequence->page_keys->Extend(sequence->tokens);
   }
+  if (impl_->options.speculation == Speculation::kNgram) {
+    sequence->drafter.emplace(sequence->prompt_size + int64_t{sequence->sampling.max_tokens});
+    sequence->drafter->Extend(sequence->tokens);
+  }
   sequence->seed = sequence->sampling.seed.has_value() ? *sequence->sampling.seed
                                                        : impl_->next_seed.fetch_add(1);
   sequence->sink = std::move(sink);

@@ -172,10 +172,24 @@ void Engine::Impl::Answer(std::span<const ScheduledRows> scheduled,
     Event event;
     event.id = sequence->id;
     scheduler.Advance(sequence, entry.rows);
+    int32_t right = 0;  // of the guesses
     for (; next < rows.size() && step.uses[next].sequence == sequence; ++next) {
-      if (event.finish != FinishReason::kError) AcceptRow(step.uses[next], rows[next], &event);
+      if (event.finish != FinishReason::kNone || !rows[next].reached) continue;
+      if (step.uses[next].guessed > 0) ++right;
+      AcceptRow(step.uses[next], rows[next], &event);
     }
+    CountDrafts(entry, right);
     if (event.finish == FinishReason::kError) {
+      if (!event.tokens.empty()) {
+        // What the guesses before it made is answered, as it were without them.
+        Event before;
+        before.id = event.id;
+        before.tokens = std::move(event.tokens);
+        before.text = std::move(event.text);
+        Send(sequence, std::move(before));
+        event.tokens.clear();
+        event.text.clear();
+      }
       event.prompt_tokens.clear();
     } else if (!sequence->prompt_done && sequence->computed >= sequence->prompt_size) {
       sequence->prompt_done = true;
@@ -201,6 +215,8 @@ void Engine::Impl::AcceptRow(const LogitUse& use, const LogitReader::Row& row, E
     sequence->prompt_infos.push_back(row.info);
     return;
   }
+  // The guess was right, so the position that was computed from it is the sequence's.
+  if (use.guessed > 0) scheduler.Advance(sequence, 1);
   if (sequence->checker.generated() == 0) {
     ++values.first_tokens;
     values.first_token_ns += std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -212,7 +228,7 @@ void Engine::Impl::AcceptRow(const LogitUse& use, const LogitReader::Row& row, E
   sequence->counts.AddOutput(row.info.token);
   StopChecker::Verdict verdict = sequence->checker.Accept(row.info.token);
   event->tokens.push_back(row.info);
-  event->text = std::move(verdict.text);
+  event->text += verdict.text;
   event->finish = verdict.finish;
   event->stop_reason = std::move(verdict.stop_reason);
 }
@@ -252,15 +268,22 @@ void Engine::Impl::CountEnd(FinishReason reason) {
 void Engine::Impl::CountStep(std::span<const ScheduledRows> scheduled) {
   ++values.steps;
   for (const ScheduledRows& entry : scheduled) {
-    values.rows += entry.rows;
+    values.rows += entry.total();
     if (entry.sequence->slot == lora::kBaseModel) continue;
-    values.adapter_rows += entry.rows;
-    entry.sequence->adapter.version().adapter()->rows.fetch_add(entry.rows,
+    values.adapter_rows += entry.total();
+    entry.sequence->adapter.version().adapter()->rows.fetch_add(entry.total(),
                                                                 std::memory_order_relaxed);
   }
   const int64_t segments = transformer->segments();
   values.segments += segments;
   values.max_segments = std::max(values.max_segments, segments);
+}
+
+void Engine::Impl::CountDrafts(const ScheduledRows& entry, int32_t right) {
+  if (entry.drafts == 0) return;
+  entry.sequence->drafter->Learn(entry.drafts, right);
+  values.drafted_tokens += entry.drafts;
+  values.accepted_tokens += right;
 }
 
 void Engine::Impl::PublishMetrics() {

@@ -76,6 +76,8 @@ struct Engine::Impl {
   void Send(Sequence* sequence, Event event);
   void CountEnd(FinishReason reason);
   void CountStep(std::span<const ScheduledRows> scheduled);
+  // Of the entry's guesses `right` were right.
+  void CountDrafts(const ScheduledRows& entry, int32_t right);
   void PublishMetrics();
 };
 

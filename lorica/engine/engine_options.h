@@ -11,6 +11,9 @@
 
 namespace lorica::engine {
 
+// Where guesses at coming tokens are from. They change no bit of an answer.
+enum class Speculation : uint8_t { kOff, kNgram };
+
 struct EngineOptions {
   int32_t max_num_seqs = 32;
   int32_t max_num_batched_tokens = 512;
@@ -21,7 +24,8 @@ struct EngineOptions {
   int32_t max_adapters = 1024;               // slots
   int64_t adapter_quantum = 256;             // rows that a fetched adapter runs at least
   bool prefix_reuse = true;                  // share K/V pages of equal prefixes
-  int64_t max_model_len = 0;                 // 0: the model's
+  Speculation speculation = Speculation::kOff;
+  int64_t max_model_len = 0;  // 0: the model's
 };
 
 // The same with every default filled in. INVALID_ARGUMENT names the flag.

@@ -24,6 +24,9 @@ struct MetricValues {
   int64_t max_segments = 0;  // in one step
   int64_t preemptions = 0;
   int64_t reused_tokens = 0;  // found in K/V pages of an equal prefix
+  // Speculation: rows whose token was a guess, and how many of these were right.
+  int64_t drafted_tokens = 0;
+  int64_t accepted_tokens = 0;
   // Time in nanoseconds, by the trace of thread 0.
   int64_t step_ns = 0;
   int64_t lora_ns = 0;  // in LoRA kernels of their own, the expand in an epilogue not among them

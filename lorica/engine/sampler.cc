@@ -30,7 +30,7 @@ void Process(const SampleInput& input, std::vector<double>* logits) {
   for (const auto& [token, bias] : input.params->logit_bias) {
     (*logits)[static_cast<size_t>(token)] += bias;
   }
-  input.counts->Penalise(*logits);
+  input.counts->Penalise(input.guessed, *logits);
 }
 
 int32_t Argmax(std::span<const double> logits) {

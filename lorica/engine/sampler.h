@@ -32,7 +32,8 @@ struct SampleInput {
   const TokenCounts* counts = nullptr;
   std::span<const int32_t> forbidden;  // never chosen: what ends the answer, before min_tokens
   uint64_t seed = 0;
-  int64_t position = 0;  // absolute position of the token that is chosen
+  int64_t position = 0;              // absolute position of the token that is chosen
+  std::span<const int32_t> guessed;  // generated after what `counts` knows
 };
 
 // Order, as vLLM's: forbidden tokens and logit_bias, penalties; temperature 0 takes the greatest

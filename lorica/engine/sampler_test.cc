@@ -38,8 +38,12 @@ struct Case {
 int32_t Draw(const Case& c, uint64_t seed, int64_t position, SamplerScratch* scratch) {
   const kernels::RowStats stats = StatsOf(c.logits);
   TokenCounts counts(c.params, c.prompt);
-  for (int32_t token : c.output) counts.AddOutput(token);
-  return SampleToken({c.logits, &stats, &c.params, &counts, c.forbidden, seed, position}, scratch);
+  // The last two tokens of the output as guesses that are not counted yet.
+  const size_t counted = c.output.size() - std::min<size_t>(2, c.output.size());
+  for (size_t i = 0; i < counted; ++i) counts.AddOutput(c.output[i]);
+  const std::span guessed = std::span(c.output).subspan(counted);
+  return SampleToken({c.logits, &stats, &c.params, &counts, c.forbidden, seed, position, guessed},
+                     scratch);
 }
 
 // The probability of each token, straight from the definitions: full sorts, fresh sums.

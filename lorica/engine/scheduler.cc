@@ -39,6 +39,7 @@ std::span<const ScheduledRows> Scheduler::Schedule() {
     // Empty though something runs: the few that had the budget were preempted. Their pages now
     // serve the others.
   } while (scheduled_.empty() && !running_.empty());
+  AddDrafts();
   // By slot, so that the order of the segments is the order of the rows.
   std::sort(scheduled_.begin(), scheduled_.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.sequence->slot, a.sequence->id) <
@@ -165,6 +166,32 @@ void Scheduler::GrowPages() {
   std::erase_if(scheduled_, [](const ScheduledRows& entry) {
     return entry.sequence->state != SequenceState::kRunning;
   });
+}
+
+void Scheduler::AddDrafts() {
+  int32_t rows = 0;
+  for (const ScheduledRows& entry : scheduled_) rows += entry.rows;
+  DraftWorth worth(rows);
+  int32_t left = options_.max_num_batched_tokens - rows;
+  for (ScheduledRows& entry : scheduled_) {
+    if (left == 0) return;
+    Sequence* sequence = entry.sequence;
+    if (!sequence->drafter.has_value() || sequence->pending() != 1) continue;
+    const int32_t generated = sequence->size() - sequence->prompt_size;
+    // The row of the last token but one chooses the last.
+    const int32_t most =
+        DraftsThatFit(*sequence, std::min(left, sequence->sampling.max_tokens - generated - 1));
+    sequence->draft = sequence->drafter->Propose(sequence->tokens, most, &worth);
+    entry.drafts = static_cast<int32_t>(sequence->draft.size());
+    left -= entry.drafts;
+    LORICA_CHECK(TakePages(sequence, sequence->size() + entry.drafts));
+  }
+}
+
+int32_t Scheduler::DraftsThatFit(const Sequence& sequence, int32_t most) const {
+  const auto held = static_cast<int32_t>(sequence.pages.size());
+  const int32_t spare = std::max(0, pages_->free_pages() - running());
+  return std::min(most, (held + spare) * kernels::kPageTokens - sequence.size());
 }
 
 bool Scheduler::TakePages(Sequence* sequence, int32_t tokens) {

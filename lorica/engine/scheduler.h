@@ -11,6 +11,8 @@
 //     Its leading pages that are in memory already, by content, are shared instead of computed.
 //  3. Pages grow by arrival. When none is free, the youngest that runs gives its pages back and
 //     waits again, at its place by arrival.
+//  4. Drafts of sequences that decode take of the budget what is left, and of the pages what leaves
+//     a spare one to each that runs, so they delay and preempt nobody.
 // So the oldest always proceeds (Submit refuses what could not fit alone), and no one starves:
 // while it runs, a decode has a row at least every ceil(max_num_seqs / (budget - quarter)) steps
 // (with a budget of one, every 2 * max_num_seqs).
@@ -33,6 +35,10 @@ namespace lorica::engine {
 struct ScheduledRows {
   Sequence* sequence = nullptr;
   int32_t rows = 0;  // from position sequence->computed on
+  // Further rows, whose tokens are guesses: the first of sequence->draft. Only behind the last
+  // token of a sequence.
+  int32_t drafts = 0;
+  int32_t total() const { return rows + drafts; }
 };
 
 class Scheduler {
@@ -58,7 +64,7 @@ class Scheduler {
   // The next step's rows, ordered by (slot, arrival): each has pages for them. The caller computes
   // them all and raises Sequence::computed. Valid until the next call. Empty: nothing can run.
   std::span<const ScheduledRows> Schedule();
-  // `rows` more positions of a scheduled sequence are computed.
+  // `rows` more positions of a scheduled sequence are computed, from its tokens as they are now.
   void Advance(Sequence* sequence, int32_t rows);
   // All sequences of this adapter that run give their places back and wait, by arrival.
   void PreemptAll(const lora::TieredAdapter* adapter);
@@ -77,6 +83,9 @@ class Scheduler {
   void DivideBudget();
   // Pages for all scheduled rows; drops the preempted from the step.
   void GrowPages();
+  void AddDrafts();
+  // Of `most` rows behind the last token of the sequence, those that pages can be had for.
+  int32_t DraftsThatFit(const Sequence& sequence, int32_t most) const;
   bool TakePages(Sequence* sequence, int32_t tokens);
   // Pages that hold leading tokens of the sequence already, but never its last.
   std::vector<int32_t> FindPages(const Sequence& sequence) const;

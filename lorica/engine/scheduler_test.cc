@@ -1,5 +1,6 @@
 // The scheduler against a model that computes nothing: each scheduled row is taken as computed, and
-// a sequence that reaches its end in a step gets one more token.
+// a sequence that reaches its end in a step gets one more token, and one for each guess that was
+// right.
 #include "lorica/engine/scheduler.h"
 
 #include <gtest/gtest.h>
@@ -21,6 +22,7 @@ struct Spec {
   int32_t prompt = 1;
   int32_t max_tokens = 1;
   int32_t adapter = -1;  // slot, or the base
+  bool speculates = false;
 };
 
 class Simulation {
@@ -45,6 +47,7 @@ class Simulation {
     sequence->id = {static_cast<uint64_t>(slots_.size())};
     sequence->identity = MakeKvIdentity({"base", DType::kF32, std::to_string(spec.adapter), 1.0});
     slots_.push_back({spec.adapter});
+    if (spec.speculates) sequence->drafter.emplace(spec.prompt + spec.max_tokens);
     scheduler_.Add(sequence.get());
     all_.push_back(std::move(sequence));
     return all_.back().get();
@@ -60,7 +63,16 @@ class Simulation {
       s->computed += entry.rows;
       if (s->computed < s->size()) continue;
       const int32_t generated = s->size() - s->prompt_size;
-      if (generated < s->sampling.max_tokens) s->tokens.push_back(9);
+      if (generated < s->sampling.max_tokens) s->tokens.push_back(NextToken(*s));
+      int32_t right = 0;
+      while (right < entry.drafts && s->draft[static_cast<size_t>(right)] == s->tokens.back()) {
+        ++right;
+        ++s->computed;
+        s->tokens.push_back(NextToken(*s));
+      }
+      if (entry.drafts > 0) s->drafter->Learn(entry.drafts, right);
+      drafted_ += entry.drafts;
+      right_ += right;
       if (s->size() - s->prompt_size >= s->sampling.max_tokens) {
         scheduler_.Remove(s);
         ++finished_;
@@ -80,11 +92,15 @@ class Simulation {
       EXPECT_EQ(s.state, SequenceState::kRunning);
       EXPECT_GE(rows[i].rows, 1);
       EXPECT_LE(rows[i].rows, s.pending());
-      EXPECT_GE(static_cast<int32_t>(s.pages.size()), PagesFor(s.computed + rows[i].rows));
+      EXPECT_GE(static_cast<int32_t>(s.pages.size()), PagesFor(s.computed + rows[i].total()));
+      if (rows[i].drafts > 0) {
+        EXPECT_EQ(s.computed + rows[i].rows, s.size());
+        EXPECT_LT(s.size() + rows[i].drafts, s.prompt_size + s.sampling.max_tokens);
+      }
       if (i > 0) {
         EXPECT_LE(rows[i - 1].sequence->slot, s.slot);
       }
-      total += rows[i].rows;
+      total += rows[i].total();
     }
     EXPECT_LE(total, options_.max_num_batched_tokens);
     EXPECT_LE(static_cast<int32_t>(rows.size()), options_.max_num_seqs);
@@ -93,9 +109,13 @@ class Simulation {
   Scheduler& scheduler() { return scheduler_; }
   KvAllocator& pages() { return pages_; }
   int64_t finished() const { return finished_; }
+  int64_t drafted() const { return drafted_; }
+  int64_t right() const { return right_; }
   std::set<int32_t>& cold() { return cold_; }
 
  private:
+  static int32_t NextToken(const Sequence& s) { return s.size() % 40 == 0 ? s.size() : 9; }
+
   Scheduler::Options options_;
   KvAllocator pages_;
   Scheduler scheduler_;
@@ -103,6 +123,8 @@ class Simulation {
   std::set<int32_t> cold_;
   std::deque<std::unique_ptr<Sequence>> all_;
   int64_t finished_ = 0;
+  int64_t drafted_ = 0;
+  int64_t right_ = 0;
 };
 
 int32_t RowsOf(const std::vector<ScheduledRows>& rows, const Sequence* sequence) {
@@ -238,8 +260,8 @@ TEST(Scheduler, NoOneStarves) {
     for (int i = 0; i < arrivals; ++i) {
       const int32_t prompt = *rc::gen::inRange(1, 90);
       const Spec spec{prompt, *rc::gen::inRange(0, page_count * 16 - prompt + 1),
-                      *rc::gen::inRange(-1, 4)};
-      const Spec bounded{spec.prompt, std::min(spec.max_tokens, 60), spec.adapter};
+                      *rc::gen::inRange(-1, 4), *rc::gen::arbitrary<bool>()};
+      const Spec bounded{spec.prompt, std::min(spec.max_tokens, 60), spec.adapter, spec.speculates};
       alive.push_back(sim.Add(bounded));
       rows_left += bounded.prompt + bounded.max_tokens;
       const int steps = *rc::gen::inRange(0, 6);
@@ -266,6 +288,40 @@ TEST(Scheduler, NoOneStarves) {
     }
   }));
   EXPECT_FALSE(testing::Test::HasFailure());
+}
+
+TEST(Scheduler, GuessesTakeWhatIsLeft) {
+  Simulation sim({8, 12}, 40);
+  std::vector<Sequence*> decodes;
+  for (int i = 0; i < 3; ++i) decodes.push_back(sim.Add({4, 120, -1, true}));
+  Sequence* silent = sim.Add({4, 120});
+  int64_t steps = 0;
+  for (; sim.finished() < 3; ++steps) {
+    const auto rows = sim.Step();
+    int32_t total = 0;
+    for (const ScheduledRows& entry : rows) total += entry.total();
+    // Everybody has a row first.
+    if (steps > 5 && sim.finished() == 0) {
+      EXPECT_EQ(RowsOf(rows, silent), 1);
+    }
+    EXPECT_LE(total, 12);
+  }
+  EXPECT_LT(steps, 90);
+  EXPECT_GT(sim.right(), 100);
+  EXPECT_EQ(sim.scheduler().preemptions(), 0);
+}
+
+// Guesses that would need the last free pages are left out: nobody gives way for one.
+TEST(Scheduler, GuessesPreemptNobody) {
+  int64_t preemptions[2];
+  for (const bool speculates : {false, true}) {
+    Simulation sim({4, 64}, 8);
+    for (int i = 0; i < 4; ++i) sim.Add({16, 30, -1, speculates});
+    while (sim.finished() < 4) sim.Step();
+    preemptions[speculates ? 1 : 0] = sim.scheduler().preemptions();
+    EXPECT_EQ(sim.drafted() > 0, speculates);
+  }
+  EXPECT_LE(preemptions[1], preemptions[0]);
 }
 
 TEST(BatchBuilder, ListsRowsPositionsAndWantedLogits) {

@@ -18,9 +18,11 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
+#include "lorica/engine/drafter.h"
 #include "lorica/engine/kv_identity.h"
 #include "lorica/engine/page_keys.h"
 #include "lorica/engine/request.h"
@@ -64,6 +66,10 @@ struct Sequence {
   std::optional<PageKeys> page_keys;
 
   AdapterUse adapter_use = AdapterUse::kNone;  // the engine's
+
+  // Guesses at what comes next; absent without --speculate. `draft` is of the step at hand.
+  std::optional<Drafter> drafter;
+  std::span<const int32_t> draft;
 
   // Progress.
   std::vector<int32_t> tokens;  // prompt, then generated

@@ -161,6 +161,7 @@ struct TestOptions {
   int64_t adapter_bytes = 8 << 20;
   int64_t adapter_quantum = 256;
   bool prefix_reuse = true;
+  Speculation speculation = Speculation::kOff;
   bool standard_adapters = true;  // "a" to "d"
   std::shared_ptr<const formats::Tokenizer> tokenizer;
 };
@@ -178,6 +179,7 @@ class TestEngine {
     engine_options.adapter_bytes = options.adapter_bytes;
     engine_options.adapter_quantum = options.adapter_quantum;
     engine_options.prefix_reuse = options.prefix_reuse;
+    engine_options.speculation = options.speculation;
     engine_options.max_adapters = 16;
     auto created = Engine::Create(base.model.get(), options.tokenizer, engine_options, &context_);
     EXPECT_TRUE(created.ok()) << created.status().ToString();

@@ -19,9 +19,12 @@ class TokenCounts {
   // For each token seen, as vLLM and transformers do: divides (multiplies, where it is negative)
   // its logit by the repetition penalty if it is in the prompt or the output; then takes away
   // frequency penalty times its count in the output, and the presence penalty if it is there.
-  void Penalise(std::span<double> logits) const;
+  // `guessed` are taken as further output.
+  void Penalise(std::span<const int32_t> guessed, std::span<double> logits) const;
 
  private:
+  void PenaliseToken(int32_t token, int64_t output_count, std::span<double> logits) const;
+
   double repetition_;
   double frequency_;
   double presence_;

@@ -5,9 +5,9 @@
       --model models/SmolLM2-135M-Instruct.gguf --adapters examples/adapters [--full]
 
 24 requests over the base and up to four adapters, prompts of 1 to 300 tokens, two with a common
-prefix, some sampled with a seed, are run by run-batch in many ways: all at once, shuffled, alone,
-with other numbers of threads, sequences and tokens a step, with so few pages that sequences are
-preempted. The choices of every custom_id must be the same text each time. Then an adapter whose
+prefix, some of repeated tokens, some sampled with a seed, are run by run-batch in many ways: all at
+once, shuffled, alone, with other numbers of threads, sequences and tokens a step, with so few pages
+that sequences are preempted, with speculation. The choices of every custom_id must be the same text each time. Then an adapter whose
 finite weights overflow joins the batch, and nobody else's bits may change.
 
 Without --full: one dtype, the processor's best instruction set, a few of the ways. Answers are
@@ -47,6 +47,9 @@ def make_requests(names, vocab, longest):
     rng = random.Random(11)
     tenants = [BASE] + names
     prompts = [[rng.randrange(vocab) for _ in range(min(n, longest))] for n in LENGTHS]
+    # What a guess can be made of.
+    for i in range(3, len(prompts), 5):
+        prompts[i] = (prompts[i][:6] * len(prompts[i]))[: len(prompts[i])]
     first, second = PREFIX_PAIR
     shared = min(PREFIX_LENGTH, len(prompts[first]), len(prompts[second]))
     prompts[second][:shared] = prompts[first][:shared]
@@ -87,6 +90,7 @@ class Runner:
     def __init__(self, args, work):
         self.args, self.work, self.runs = args, work, 0
         self.preemptions = 0  # of the last run
+        self.guessed, self.right = 0, 0  # likewise
 
     def __call__(self, lines, isa, dtype, flags=(), adapters=None):
         """Returns custom_id -> record, numbers kept as the text that was printed."""
@@ -112,6 +116,8 @@ class Runner:
             raise SystemExit(f"FAIL: exit {done.returncode} of {' '.join(map(str, command))}")
         said = re.search(rb"(\d+) preemptions", done.stdout)
         self.preemptions = int(said.group(1)) if said else 0
+        said = re.search(rb"(\d+) tokens guessed, (\d+) of them right", done.stdout)
+        self.guessed, self.right = map(int, said.groups()) if said else (0, 0)
         records = [
             json.loads(x, parse_float=str, parse_int=str, parse_constant=str)
             for x in target.read_text().splitlines()
@@ -160,6 +166,10 @@ def ways(lines, config, dtype, full):
         yield f"--max-num-batched-tokens {n}", [lines], ["--max-num-batched-tokens", n]
     small = small_kv_bytes(config, dtype)
     yield f"--kv-bytes {small}", [shuffled], ["--kv-bytes", small, "--max-num-seqs", 32]
+    guess = ["--speculate", "ngram"]
+    yield "--speculate ngram", [lines], guess
+    yield "--speculate ngram, in turn", [lines], [*guess, "--max-num-seqs", 3, "--threads", 3]
+    yield f"--speculate ngram --kv-bytes {small}", [shuffled], [*guess, "--kv-bytes", small]
 
 
 def read_shapes(path):
@@ -224,7 +234,7 @@ def check_overflow(runner, lines, vocab, isa, dtype, flags, want, folder):
 
 
 def report(isa, dtype, way, failures):
-    print(f"{isa or 'best':<8}{dtype:<10}{way:<34}{'ok' if not failures else 'FAILED'}", flush=True)
+    print(f"{isa or 'best':<8}{dtype:<10}{way:<42}{'ok' if not failures else 'FAILED'}", flush=True)
     for failure in failures:
         print(f"  {failure}")
     return len(failures)
@@ -250,8 +260,10 @@ def check_all(args, runner, isa, dtype):
             missing = {x["custom_id"] for x in part} - got.keys()
             failures += [f"{x}: no output line" for x in sorted(missing)]
             failures += differences(want, got)
-        if way.startswith("--kv-bytes") and runner.preemptions == 0:
+        if "--kv-bytes" in way and runner.preemptions == 0:
             failures.append("nothing was preempted, so this way shows nothing")
+        if "--speculate" in way and not 0 < runner.right < runner.guessed:
+            failures.append(f"{runner.right} of {runner.guessed} guesses were right: shows nothing")
         failed += report(isa, dtype, way, failures)
     with tempfile.TemporaryDirectory() as work:
         folder = pathlib.Path(work) / "adapters"
