@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lorica/base/float_mode.h"
+#include "lorica/kernels/cpu/packing.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // GCC 12 warns of its own intrinsics' undefined operands.
@@ -40,40 +41,45 @@ LORICA_DOT_INLINE __m256 Dot(__m256 acc, __m256i w, __m256i x) {
 
 template <int R, int P>
 LORICA_DOT void BaseTile(const DotTileArgs& args) {
-  __m512 acc[R][P];
-  LORICA_DOT_UNROLL
-  for (int r = 0; r < R; ++r) {
-    LORICA_DOT_UNROLL
-    for (int p = 0; p < P; ++p) acc[r][p] = _mm512_setzero_ps();
-  }
   const uint32_t* x = args.x;
   const std::byte* w = args.w;
   const int64_t panel_bytes = args.panel_bytes;
   const std::byte* const* line = args.prefetch;
   const std::byte* const* const last = args.prefetch_last;
-  for (int64_t pair = 0; pair < args.pairs; ++pair) {
-    _mm_prefetch(reinterpret_cast<const char*>(*line), _MM_HINT_T0);
-    line += line < last ? 1 : 0;
-    __m512i weights[P];
+  for (int64_t left = args.pairs; left > 0; left -= kChainPairs) {
+    __m512 acc[R][P];
     LORICA_DOT_UNROLL
-    for (int p = 0; p < P; ++p) {
-      const std::byte* row = w + p * panel_bytes;
-      _mm_prefetch(reinterpret_cast<const char*>(row + WeightPrefetchBytes(P)), _MM_HINT_T0);
-      weights[p] = _mm512_loadu_si512(row);
+    for (int r = 0; r < R; ++r) {
+      LORICA_DOT_UNROLL
+      for (int p = 0; p < P; ++p) acc[r][p] = _mm512_setzero_ps();
+    }
+    for (int64_t pair = std::min(left, kChainPairs); pair > 0; --pair) {
+      _mm_prefetch(reinterpret_cast<const char*>(*line), _MM_HINT_T0);
+      line += line < last ? 1 : 0;
+      __m512i weights[P];
+      LORICA_DOT_UNROLL
+      for (int p = 0; p < P; ++p) {
+        const std::byte* row = w + p * panel_bytes;
+        _mm_prefetch(reinterpret_cast<const char*>(row + WeightPrefetchBytes(P)), _MM_HINT_T0);
+        weights[p] = _mm512_loadu_si512(row);
+      }
+      LORICA_DOT_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const __m512i xs = _mm512_set1_epi32(static_cast<int>(x[r]));
+        LORICA_DOT_UNROLL
+        for (int p = 0; p < P; ++p) acc[r][p] = Dot(acc[r][p], weights[p], xs);
+      }
+      x += R;
+      w += 64;
     }
     LORICA_DOT_UNROLL
     for (int r = 0; r < R; ++r) {
-      const __m512i xs = _mm512_set1_epi32(static_cast<int>(x[r]));
       LORICA_DOT_UNROLL
-      for (int p = 0; p < P; ++p) acc[r][p] = Dot(acc[r][p], weights[p], xs);
+      for (int p = 0; p < P; ++p) {
+        float* to = args.acc + (r * P + p) * 16;
+        _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), acc[r][p]));
+      }
     }
-    x += R;
-    w += 64;
-  }
-  LORICA_DOT_UNROLL
-  for (int r = 0; r < R; ++r) {
-    LORICA_DOT_UNROLL
-    for (int p = 0; p < P; ++p) _mm512_storeu_ps(args.acc + (r * P + p) * 16, acc[r][p]);
   }
 }
 
@@ -96,9 +102,10 @@ DotTileFunction TileFor(int rows, int panels) {
   return kTiles[panels / 2][static_cast<size_t>(rows - 1)];
 }
 
-// The pairs modulo 2 go to two chains, added once, as in the f32 shrink.
+// Pairs [begin, end): those modulo 2 go to two chains, added once, as in the f32 shrink. The
+// sums of the blocks are added up in S, and the last block scales them.
 template <int R, int T>
-LORICA_DOT void ShrinkBlock(const DotShrinkArgs& args) {
+LORICA_DOT_INLINE void ShrinkChains(const DotShrinkArgs& args, IndexRange range) {
   __m256 chain[2][R][T];
   LORICA_DOT_UNROLL
   for (int half = 0; half < 2; ++half) {
@@ -114,7 +121,7 @@ LORICA_DOT void ShrinkBlock(const DotShrinkArgs& args) {
   for (int r = 0; r < R; ++r) x[r] = args.x[r];
   LORICA_DOT_UNROLL
   for (int t = 0; t < T; ++t) a[t] = args.a[t];
-  for (int64_t pair = 0; pair < args.pairs; pair += 2) {
+  for (int64_t pair = range.begin; pair < range.end; pair += 2) {
     const int64_t offset = pair * 32;
     LORICA_DOT_UNROLL
     for (int t = 0; t < T; ++t) {
@@ -141,10 +148,19 @@ LORICA_DOT void ShrinkBlock(const DotShrinkArgs& args) {
   for (int r = 0; r < R; ++r) {
     LORICA_DOT_UNROLL
     for (int t = 0; t < T; ++t) {
-      const __m256 sum = _mm256_add_ps(chain[0][r][t], chain[1][r][t]);
-      _mm256_storeu_ps(args.s + r * args.s_stride + t * 8,
-                       _mm256_mul_ps(sum, _mm256_set1_ps(args.scale[t])));
+      float* to = args.s + r * args.s_stride + t * 8;
+      const __m256 before = range.begin == 0 ? _mm256_setzero_ps() : _mm256_loadu_ps(to);
+      const __m256 sum = _mm256_add_ps(before, _mm256_add_ps(chain[0][r][t], chain[1][r][t]));
+      const bool last = range.end == args.pairs;
+      _mm256_storeu_ps(to, last ? _mm256_mul_ps(sum, _mm256_set1_ps(args.scale[t])) : sum);
     }
+  }
+}
+
+template <int R, int T>
+LORICA_DOT void ShrinkBlock(const DotShrinkArgs& args) {
+  for (int64_t begin = 0; begin < args.pairs; begin += kChainPairs) {
+    ShrinkChains<R, T>(args, {begin, std::min(begin + kChainPairs, args.pairs)});
   }
 }
 

@@ -19,7 +19,7 @@ struct DotTileArgs {
   const std::byte* w = nullptr;  // first panel
   int64_t panel_bytes = 0;       // from panel to panel
   int64_t pairs = 0;
-  float* acc = nullptr;  // out: [R][P * 16]
+  float* acc = nullptr;  // in and out: [R][P * 16]
   // Lines to fetch meanwhile, one a pair; at least one.
   const std::byte* const* prefetch = nullptr;
   const std::byte* const* prefetch_last = nullptr;

@@ -1,13 +1,15 @@
 // The register tiles of the base product: R packed rows of x by P panels of 16
-// columns, one FMA chain along k for each output element. Which R and P a call
-// uses never changes a bit.
+// columns, each output element in chains along k of kChainPairs (packing.h). Which R
+// and P a call uses never changes a bit.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
 #include "lorica/kernels/cpu/lanes-inl.h"
+#include "lorica/kernels/cpu/packing.h"
 
 #if defined(LORICA_KERNELS_CPU_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LORICA_KERNELS_CPU_GEMM_INL_H_
@@ -43,7 +45,7 @@ struct TileArgs {
   const std::byte* w = nullptr;  // first panel
   int64_t panel_bytes = 0;       // from panel to panel
   int64_t pairs = 0;             // even
-  float* acc = nullptr;          // out: [R][P * 16]
+  float* acc = nullptr;          // in and out: [R][P * 16]
   // Lines to fetch meanwhile, one a pair; at least one.
   const std::byte* const* prefetch = nullptr;
   const std::byte* const* prefetch_last = nullptr;
@@ -89,14 +91,21 @@ HWY_INLINE void MultiplyPair(const float* x, const std::byte* w, int64_t panel_b
   }
 }
 
-template <int R, int P, class Format>
-void BaseTile(const TileArgs& args) {
-  Accumulators<R, P> acc;
+template <int R, int P>
+HWY_INLINE void AddToTotals(const Accumulators<R, P>& acc, float* totals) {
   LORICA_UNROLL
   for (int r = 0; r < R; ++r) {
     LORICA_UNROLL
-    for (int p = 0; p < P; ++p) acc.v[r][p] = Splat<16>(0.0f);
+    for (int p = 0; p < P; ++p) {
+      float* to = totals + (r * P + p) * 16;
+      Store<16>(AddW(Load<16>(to), acc.v[r][p]), to);
+    }
   }
+}
+
+// acc += x * W^T, block by block.
+template <int R, int P, class Format>
+void BaseTile(const TileArgs& args) {
   const float* x = args.x;
   const std::byte* w = args.w;
   const int64_t panel_bytes = args.panel_bytes;
@@ -104,19 +113,23 @@ void BaseTile(const TileArgs& args) {
   // second loop.
   const std::byte* const* line = args.prefetch;
   const std::byte* const* const last = args.prefetch_last;
-  for (int64_t pair = 0; pair < args.pairs; ++pair) {
-    hwy::Prefetch(*line);
-    line += line < last ? 1 : 0;
+  for (int64_t left = args.pairs; left > 0; left -= kChainPairs) {
+    Accumulators<R, P> acc;
     LORICA_UNROLL
-    for (int p = 0; p < P; ++p) hwy::Prefetch(w + p * panel_bytes + PrefetchBytes(R, P));
-    MultiplyPair<R, P, Format>(x, w, panel_bytes, &acc);
-    x += 2 * R;
-    w += Format::kPairBytes;
-  }
-  LORICA_UNROLL
-  for (int r = 0; r < R; ++r) {
-    LORICA_UNROLL
-    for (int p = 0; p < P; ++p) Store<16>(acc.v[r][p], args.acc + (r * P + p) * 16);
+    for (int r = 0; r < R; ++r) {
+      LORICA_UNROLL
+      for (int p = 0; p < P; ++p) acc.v[r][p] = Splat<16>(0.0f);
+    }
+    for (int64_t pair = std::min(left, kChainPairs); pair > 0; --pair) {
+      hwy::Prefetch(*line);
+      line += line < last ? 1 : 0;
+      LORICA_UNROLL
+      for (int p = 0; p < P; ++p) hwy::Prefetch(w + p * panel_bytes + PrefetchBytes(R, P));
+      MultiplyPair<R, P, Format>(x, w, panel_bytes, &acc);
+      x += 2 * R;
+      w += Format::kPairBytes;
+    }
+    AddToTotals(acc, args.acc);
   }
 }
 

@@ -267,6 +267,7 @@ inline void MultiplyColumns(int32_t part_index, IndexRange panels, LinearState* 
       tile.panel = panel;
       tile.panels = now;
       tile.acc = acc;
+      std::fill_n(acc, tile.rows.size() * now * kPanelColumns, 0.0f);
       ListPrefetch(state, tile, segment, &lines);
       MultiplyTile(state, weight, tile, lines);
       if (state.has_lora) {

@@ -1,11 +1,13 @@
-// The two halves of LoRA on rank tiles of 8: shrink (S = scale * x * A^T, two
-// chains along k: pairs modulo 2, added once) and expand (the base product's
-// accumulators go on along the ranks).
+// The two halves of LoRA on rank tiles of 8: shrink (S = scale * x * A^T; in each
+// block of kChainPairs two chains along k: pairs modulo 2, added once) and expand
+// (the base product's accumulators go on along the ranks).
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "lorica/base/thread_pool.h"
 #include "lorica/kernels/cpu/lanes-inl.h"
 #include "lorica/kernels/cpu/packing.h"
 #include "lorica/lora/weight_table.h"
@@ -69,8 +71,10 @@ HWY_INLINE void ShrinkQuad(const float* const (&x)[R], int64_t k, const std::byt
   }
 }
 
+// The k of [range): of a block. The sums of the blocks are added up in S, and the last one scales
+// them.
 template <int R, int T, class Format>
-void ShrinkBlock(const ShrinkArgs& args) {
+HWY_INLINE void ShrinkChain(const ShrinkArgs& args, IndexRange range) {
   ShrinkChains<R, T> chains;
   const float* x[R];
   const std::byte* a[T];
@@ -86,18 +90,18 @@ void ShrinkBlock(const ShrinkArgs& args) {
       for (int t = 0; t < T; ++t) chains.v[half][r][t] = Splat<8>(0.0f);
     }
   }
-  const int64_t whole = args.k / 4 * 4;
-  int64_t offset = 0;
-  int64_t k = 0;
+  const int64_t whole = range.end / 4 * 4;
+  int64_t k = range.begin;
+  int64_t offset = k / 2 * Format::kPairBytes;
   for (; k < whole; k += 4, offset += 2 * Format::kPairBytes) {
     LORICA_UNROLL
     for (int t = 0; t < T; ++t) hwy::Prefetch(a[t] + offset + kShrinkPrefetchBytes);
     ShrinkQuad<R, T, Format>(x, k, a, offset, &chains);
   }
-  if (k < args.k) {
+  if (k < range.end) {
     float tail[R][4] = {};
     for (int r = 0; r < R; ++r) {
-      for (int64_t i = k; i < args.k; ++i) tail[r][i - k] = x[r][i];
+      for (int64_t i = k; i < range.end; ++i) tail[r][i - k] = x[r][i];
       x[r] = tail[r];
     }
     ShrinkQuad<R, T, Format>(x, 0, a, offset, &chains);
@@ -106,9 +110,19 @@ void ShrinkBlock(const ShrinkArgs& args) {
   for (int r = 0; r < R; ++r) {
     LORICA_UNROLL
     for (int t = 0; t < T; ++t) {
-      const Wide<8> sum = AddW(chains.v[0][r][t], chains.v[1][r][t]);
-      Store<8>(MulW(sum, Splat<8>(args.scale[t])), args.s + r * args.s_stride + t * 8);
+      float* to = args.s + r * args.s_stride + t * 8;
+      const Wide<8> before = range.begin == 0 ? Splat<8>(0.0f) : Load<8>(to);
+      const Wide<8> sum = AddW(before, AddW(chains.v[0][r][t], chains.v[1][r][t]));
+      const bool last = range.end == args.k;
+      Store<8>(last ? MulW(sum, Splat<8>(args.scale[t])) : sum, to);
     }
+  }
+}
+
+template <int R, int T, class Format>
+void ShrinkBlock(const ShrinkArgs& args) {
+  for (int64_t begin = 0; begin < args.k; begin += 2 * kChainPairs) {
+    ShrinkChain<R, T, Format>(args, {begin, std::min(begin + 2 * kChainPairs, args.k)});
   }
 }
 
