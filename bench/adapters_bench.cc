@@ -74,8 +74,8 @@ class World {
   }
   Status LoadModel() {
     if (options_.model.empty()) {
-      LORICA_ASSIGN_OR_RETURN(
-          model_, model::Model::Synthetic(SmolConfig(), type_, kSeed, backend_.get(), &context_));
+      LORICA_ASSIGN_OR_RETURN(model_, model::Model::Synthetic(SmolConfig(), {.compute_type = type_},
+                                                              kSeed, backend_.get(), &context_));
     } else {
       model::ModelOptions load;
       load.compute_type = type_;

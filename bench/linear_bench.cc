@@ -5,6 +5,7 @@
 
 #include "bench/bench_weights.h"
 #include "bench/floor.h"
+#include "bench/quant_bench.h"
 #include "lorica/base/machine_context.h"
 #include "lorica/kernels/open_backend.h"
 
@@ -78,6 +79,7 @@ void PrintShare(const Floor& floor, const Call& call, const std::vector<double>&
 }  // namespace
 
 int RunLinearBench(const BenchOptions& options, std::FILE* out) {
+  if (!options.weights.empty()) return RunQuantBench(options, out);
   MachineContext context(ThreadsOf(options));
   World world;
   const Status status = Prepare(&context, &world);

@@ -99,13 +99,15 @@ class World {
 
   Status Prepare() {
     LORICA_ASSIGN_OR_RETURN(backend_, kernels::OpenCpuBackend());
-    LORICA_ASSIGN_OR_RETURN(const model::ComputeType type, model::ParseComputeType(options_.dtype));
+    model::ModelOptions load;
+    LORICA_ASSIGN_OR_RETURN(load.compute_type, model::ParseComputeType(options_.dtype));
+    LORICA_ASSIGN_OR_RETURN(load.weight_type, model::ParseWeightType(options_.weights));
     if (options_.model.empty()) {
-      LORICA_ASSIGN_OR_RETURN(model_, model::Model::Synthetic(SyntheticConfig(), type, kSeed,
+      LORICA_ASSIGN_OR_RETURN(model_, model::Model::Synthetic(SyntheticConfig(), load, kSeed,
                                                               backend_.get(), &context_));
     } else {
-      LORICA_ASSIGN_OR_RETURN(model_, model::Model::Load(options_.model, {.compute_type = type},
-                                                         backend_.get(), &context_));
+      LORICA_ASSIGN_OR_RETURN(model_,
+                              model::Model::Load(options_.model, load, backend_.get(), &context_));
     }
     LORICA_ASSIGN_OR_RETURN(auto tokenizer, ByteTokenizer());
     std::vector<std::shared_ptr<const lora::Adapter>> adapters;
@@ -190,7 +192,10 @@ class World {
                       static_cast<double>(ElementsToBytes(engine_->options().kv_dtype, 1));
     // The embedding is read again as the tied head; an untied one is looked up by row only.
     const double untied = config.tied_head ? 0.0 : static_cast<double>(config.vocab) * config.width;
-    const double flops = 2.0 * options_.sequences * (weights / 2.0 - untied) + 4.0 * kv / 2.0;
+    // The peak of int8 products is not measured: their floor is that of reading alone.
+    const bool quantized = options_.weights != "auto" && options_.weights != "bf16";
+    const double flops =
+        quantized ? 0.0 : 2.0 * options_.sequences * (weights / 2.0 - untied) + 4.0 * kv / 2.0;
     const Quartiles b = Summarize(base);
     const Quartiles l = Summarize(lora);
     const kernels::ActivationType activations = model_->activation_type();
@@ -202,10 +207,10 @@ class World {
                    floor * 1e3, q.first * 1e3, q.median * 1e3, q.third * 1e3,
                    100.0 * floor / q.median, options_.sequences / q.median);
     };
-    std::fprintf(out, "%d sequences, context %d, %s, read %.1f GB/s, %s %.0f GFLOP/s\n",
+    std::fprintf(out, "%d sequences, context %d, %s, weights %s, read %.1f GB/s, %s %.0f GFLOP/s\n",
                  options_.sequences, options_.context, options_.dtype.c_str(),
-                 floor_->ReadRate() / 1e9, dot ? "bf16 dot" : "f32 multiply-add",
-                 floor_->MultiplyRate(activations) / 1e9);
+                 options_.weights.c_str(), floor_->ReadRate() / 1e9,
+                 dot ? "bf16 dot" : "f32 multiply-add", floor_->MultiplyRate(activations) / 1e9);
     std::fprintf(out, "%-24s %9s %9s %9s %9s %9s %8s %9s\n", "decode step", "MB", "floor ms",
                  "q1 ms", "median", "q3", "share", "tokens/s");
     row("base alone", weights + kv, flops, b);

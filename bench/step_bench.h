@@ -12,6 +12,7 @@ struct StepBenchOptions {
   int threads = 0;    // 0: every core
   std::string model;  // empty: synthetic, 1.2B parameters
   std::string dtype = "float32";
+  std::string weights = "auto";  // as --weights of the program
   int32_t sequences = 20;
   int32_t context = 16;  // prompt tokens of each sequence
   int32_t steps = 16;    // decode steps timed in each turn

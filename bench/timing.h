@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace lorica::bench {
 struct BenchOptions {
   int threads = 0;  // 0: every core
   int rounds = 15;
+  std::string weights =
+      {};  // linear: "int8", "q8_0", "q4_0" or "q4" against bf16; empty: bf16 alone
 };
 
 struct Quartiles {

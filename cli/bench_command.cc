@@ -24,9 +24,12 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     bench->callback([=] { *exit_code = run(*kernel, stdout); });
+    return bench;
   };
-  add_kernel("linear", "a 4096 x 4096 bf16 linear at several numbers of rows",
-             bench::RunLinearBench);
+  add_kernel("linear", "a 4096 x 4096 linear at several numbers of rows", bench::RunLinearBench)
+      ->add_option("--weights", kernel->weights,
+                   "int8, q4 (Q4_1), q8_0 or q4_0 against the best bf16 path; bf16 alone without")
+      ->check(CLI::IsMember({"int8", "q8_0", "q4_0", "q4"}));
   add_kernel("lora", "32 tokens over 20 adapters: what LoRA adds, and OpenBLAS on the same work",
              bench::RunLoraBench);
 
@@ -64,6 +67,9 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   auto* synthetic = bench->add_flag("--synthetic")->description("the default without a MODEL");
   synthetic->excludes(model);
   bench->add_option("--dtype", step->dtype, "float32 or bfloat16")->capture_default_str();
+  bench->add_option("--weights", step->weights, "of the base: auto, bf16, int8, q4 or gguf")
+      ->check(CLI::IsMember({"auto", "bf16", "int8", "q4", "gguf"}))
+      ->capture_default_str();
   bench->add_option("--threads", step->threads, "threads that compute (default: every core)")
       ->check(CLI::Range(1, 1024));
   bench->add_option("--sequences", step->sequences, "sequences that decode together")

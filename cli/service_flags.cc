@@ -51,6 +51,13 @@ void AddServiceFlags(CLI::App* command, ServiceFlags* flags) {
       ->check(CLI::IsMember({"auto", "float32", "bfloat16"}))
       ->capture_default_str()
       ->group(kModelGroup);
+  command
+      ->add_option("--weights", flags->weights,
+                   "of the base: auto (as --dtype), bf16, int8 (a scale a row), q4 (blocks of 32), "
+                   "or gguf (the file's own blocks)")
+      ->check(CLI::IsMember({"auto", "bf16", "int8", "q4", "gguf"}))
+      ->capture_default_str()
+      ->group(kModelGroup);
 
   command
       ->add_option("--adapters", service->adapters_folder,
@@ -125,6 +132,7 @@ void AddServiceFlags(CLI::App* command, ServiceFlags* flags) {
 
 Result<std::unique_ptr<server::Service>> OpenService(ServiceFlags* flags) {
   LORICA_ASSIGN_OR_RETURN(flags->service.compute_type, model::ParseComputeType(flags->dtype));
+  LORICA_ASSIGN_OR_RETURN(flags->service.weight_type, model::ParseWeightType(flags->weights));
   LORICA_ASSIGN_OR_RETURN(flags->service.lora_modules, ParseModules(flags->lora_modules));
   Result<std::unique_ptr<server::Service>> service = [&] {
     Progress progress("loading " + flags->service.model_path);

@@ -17,6 +17,7 @@ namespace lorica::cli {
 struct ServiceFlags {
   server::ServiceOptions service;
   std::string dtype = "auto";
+  std::string weights = "auto";
   std::vector<std::string> lora_modules;  // NAME=PATH
   bool enable_lora = false;               // accepted for vLLM's command lines; always on
   int32_t max_loras = 0;                  // accepted; tenants in a step are not limited

@@ -140,11 +140,13 @@ inline std::string Bits(const Answer& answer) {
 // A base model with its backend. Packed on one thread; engines bring their own.
 struct TestModel {
   explicit TestModel(model::ComputeType type = model::ComputeType::kFloat32,
-                     std::string_view isa = "")
+                     std::string_view isa = "",
+                     model::WeightType weights = model::WeightType::kAuto)
       : context(1) {
     auto opened = isa.empty() ? kernels::OpenCpuBackend() : kernels::OpenCpuBackend(isa);
     backend = std::move(opened).value();
-    model = model::Model::Synthetic(TinyConfig(), type, 42, backend.get(), &context).value();
+    const model::ModelOptions options{.compute_type = type, .weight_type = weights};
+    model = model::Model::Synthetic(TinyConfig(), options, 42, backend.get(), &context).value();
   }
 
   MachineContext context;

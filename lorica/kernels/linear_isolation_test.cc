@@ -8,6 +8,7 @@
 
 #include "lorica/kernels/cpu/cpu_backend.h"
 #include "lorica/kernels/linear_fixture.h"
+#include "lorica/kernels/quantize.h"
 
 namespace lorica::kernels {
 namespace {
@@ -15,6 +16,10 @@ namespace {
 using lora::SlotId;
 
 constexpr int64_t kRows = 70;
+constexpr DType kEveryType[] = {DType::kBF16, DType::kF16,  DType::kF32, DType::kI8,
+                                DType::kQ8_0, DType::kQ4_0, DType::kQ4_1};
+// Of adapters beside weights of a type.
+DType FactorsFor(DType weights) { return IsQuantized(weights) ? DType::kBF16 : weights; }
 
 const cpu::KernelTable& TableOf(std::string_view isa) {
   for (const cpu::KernelTable& table : cpu::AllKernelTables()) {
@@ -116,8 +121,8 @@ TEST(BitEqualAcrossM, EveryTableEveryType) {
   for (const cpu::KernelTable* table : TablesHere()) {
     const ActivationType activation =
         table->uses_dot ? ActivationType::kBf16 : ActivationType::kF32;
-    for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
-      const World world({71, {50, 19}, {8, 20, 1}, dtype, dtype}, activation, 30);
+    for (const DType dtype : kEveryType) {
+      const World world({71, {50, 19}, {8, 20, 1}, dtype, FactorsFor(dtype)}, activation, 30);
       CheckWorld(world, *table, *table);
     }
   }
@@ -128,10 +133,21 @@ TEST(BitEqualAcrossM, Avx512AndTheDotEqualAvx2) {
   for (const cpu::KernelTable* table : TablesHere()) {
     if (table->isa != "avx512") continue;
     for (const ActivationType activation : {ActivationType::kF32, ActivationType::kBf16}) {
-      for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
-        const World world({258, {96, 33, 40}, {16, 24}, dtype, dtype}, activation, 31);
+      for (const DType dtype : kEveryType) {
+        const World world({258, {96, 33, 40}, {16, 24}, dtype, FactorsFor(dtype)}, activation, 31);
         CheckWorld(world, *table, TableOf("avx2"));
       }
+    }
+  }
+}
+
+// Integer sums are exact and what follows them knows no FMA: quantised products are the same on
+// every set.
+TEST(BitEqualAcrossM, QuantisedProductsAreTheSameOnEverySet) {
+  for (const cpu::KernelTable* table : TablesHere()) {
+    for (const DType dtype : {DType::kI8, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1}) {
+      const World world({197, {40, 18}, {}, dtype}, ActivationType::kF32, 33);
+      CheckWorld(world, *table, TableOf("scalar"));
     }
   }
 }

@@ -18,19 +18,24 @@ namespace lorica::kernels {
 
 // How a packed weight lies in memory; known to the backend that packed it.
 enum class WeightLayout : uint8_t {
-  kPanelsBf16,  // panels of 16 columns; a 64-byte row per k pair: lane j = W[j][k] << 16 |
-                // W[j][k+1]
-  kPanelsF16,   // panels of 16 columns; a 64-byte row per k pair: 16 halves of k, 16 of k + 1
-  kPanelsF32,   // panels of 16 columns; a 64-byte row per k
-  kRowsF32,     // row-major f32 [N, K]: the reference backend's
-  kFractals16,  // 16-bit fractals in panels of 128 columns (ascend/base_linear.h)
+  kPanelsBf16,    // panels of 16 columns; a 64-byte row per k pair: lane j = W[j][k] << 16 |
+                  // W[j][k+1]
+  kPanelsF16,     // panels of 16 columns; a 64-byte row per k pair: 16 halves of k, 16 of k + 1
+  kPanelsF32,     // panels of 16 columns; a 64-byte row per k
+  kPanelsI8,      // panels of 16 columns (cpu/quant.h): bytes, an f32 scale a column
+  kPanelsQ8_0,    // bytes, an f16 scale a block of 32
+  kPanelsQ4_0,    // nibbles, an f16 scale a block of 32
+  kPanelsQ4_1,    // nibbles, an f16 scale and minimum a block of 32
+  kRowsF32,       // row-major f32 [N, K]: the reference backend's
+  kRowsF32Quant,  // the same, of quantised weights: x is quantised too
+  kFractals16,    // 16-bit fractals in panels of 128 columns (ascend/base_linear.h)
 };
 
 // A base weight W [N, K] in a backend's layout. Owns its bytes.
 struct Weight {
   WeightLayout layout = WeightLayout::kPanelsBf16;
   Buffer data;
-  Buffer scales;  // quantised layouts only
+  Buffer scales;  // of the quantised panels
   int64_t k = 0;
   int64_t n = 0;
 };
@@ -43,6 +48,9 @@ class RowSource {
   virtual int64_t n() const = 0;
   virtual int64_t k() const = 0;
   virtual void ReadRow(int64_t n, std::span<float> row) const = 0;
+  // What row n is stored as, and its bytes: for layouts that keep blocks as they are.
+  virtual DType stored() const { return DType::kF32; }
+  virtual const std::byte* StoredRow(int64_t) const { return nullptr; }
 };
 
 // How activations enter a linear. float32: as they are. bfloat16: rounded to bf16 first (nearest

@@ -1,11 +1,13 @@
 #include "lorica/kernels/reference_backend.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "lorica/base/check.h"
+#include "lorica/kernels/quantize.h"
 
 namespace lorica::kernels {
 namespace {
@@ -63,20 +65,40 @@ Sum AddExpand(const LinearParams& p, const lora::ExpandItem& item, int32_t i, in
   return sum;
 }
 
+// Row `row` as the base product of this part reads it.
+template <typename Sum>
+std::vector<Sum> BaseInput(const LinearParams& p, const LinearPart& part, int64_t row) {
+  const float* x = p.x + row * p.x_stride;
+  std::vector<Sum> out(static_cast<size_t>(p.k));
+  const bool quantized = part.weight->layout == WeightLayout::kRowsF32Quant;
+  for (int64_t first = 0; first < p.k; first += kQuantBlock) {
+    const int64_t last = std::min(first + kQuantBlock, p.k);
+    uint32_t greatest = 0;
+    for (int64_t k = first; k < last; ++k) {
+      greatest = std::max(greatest, std::bit_cast<uint32_t>(x[k]) & 0x7fffffffu);
+    }
+    const InputScale scale = ScaleOfInput(greatest);
+    for (int64_t k = first; k < last; ++k) {
+      out[static_cast<size_t>(k)] =
+          quantized ? Sum{scale.scale} * Sum{std::nearbyint(x[k] * scale.inverse)}
+                    : Sum{AsActivation(p.activation_type, x[k])};
+    }
+  }
+  return out;
+}
+
 // Row `row`, columns [columns.begin, columns.end) of one part; `items` are the expands that touch
 // this row at this part, and `i` is the row's place in the segment order.
 template <typename Sum>
 void LinearRow(const LinearParams& p, const LinearPart& part, int64_t row, IndexRange columns,
                const std::vector<const lora::ExpandItem*>& items, int32_t i) {
   const auto weight = part.weight->data.as<float>();
-  const float* x = p.x + row * p.x_stride;
+  const std::vector<Sum> x = BaseInput<Sum>(p, part, row);
   float* y = part.y + row * part.y_stride;
   for (int64_t n = columns.begin; n < columns.end; ++n) {
     const float* w = weight.data() + n * p.k;
     Sum sum = 0;
-    for (int64_t k = 0; k < p.k; ++k) {
-      sum += Sum{AsActivation(p.activation_type, x[k])} * Sum{w[k]};
-    }
+    for (int64_t k = 0; k < p.k; ++k) sum += x[static_cast<size_t>(k)] * Sum{w[k]};
     for (const lora::ExpandItem* item : items) {
       if (n >= item->column_begin && n < item->column_end) {
         sum = AddExpand<Sum>(p, *item, i, n, sum);
@@ -260,7 +282,8 @@ void ReferenceTilePacker::PackTile(const lora::SiteFactors& factors, int32_t ran
 Result<Weight> ReferenceBackend::PackWeight(const RowSource& source, DType storage,
                                             MachineContext* context) const {
   Weight weight;
-  weight.layout = WeightLayout::kRowsF32;
+  const bool quantized = IsQuantized(storage);
+  weight.layout = quantized ? WeightLayout::kRowsF32Quant : WeightLayout::kRowsF32;
   weight.k = source.k();
   weight.n = source.n();
   LORICA_ASSIGN_OR_RETURN(
@@ -269,6 +292,12 @@ Result<Weight> ReferenceBackend::PackWeight(const RowSource& source, DType stora
   const auto data = weight.data.as<float>();
   for (int64_t n = 0; n < weight.n; ++n) {
     const auto row = data.subspan(static_cast<size_t>(n * weight.k), static_cast<size_t>(weight.k));
+    if (quantized) {
+      QuantRow quant;
+      ReadQuantRow(source, n, storage, row, &quant);
+      kernels::DequantizeRow(storage, quant, row);
+      continue;
+    }
     source.ReadRow(n, row);
     if (storage == DType::kBF16) {
       for (float& value : row) value = Bf16ToF32(F32ToBf16(value));

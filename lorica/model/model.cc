@@ -77,17 +77,30 @@ Result<ComputeType> ParseComputeType(std::string_view text) {
                          std::string(text) + "\"");
 }
 
+Result<WeightType> ParseWeightType(std::string_view text) {
+  for (size_t i = 0; i < std::size(kWeightTypeNames); ++i) {
+    if (text == kWeightTypeNames[i]) return static_cast<WeightType>(i);
+  }
+  return InvalidArgument("--weights: expected auto, bf16, int8, q4 or gguf, found \"" +
+                         std::string(text) + "\"");
+}
+
 Result<std::unique_ptr<Model>> Model::Load(const std::string& path, const ModelOptions& options,
                                            const kernels::Backend* backend,
                                            MachineContext* context) {
   LORICA_ASSIGN_OR_RETURN(const auto source, ModelSource::Open(path));
+  if (options.weight_type == WeightType::kGguf && !source->is_gguf()) {
+    return InvalidArgument(path + ": --weights gguf: expected a GGUF file, found a folder");
+  }
   std::unique_ptr<Model> model(new Model());
   model->config_ = source->config();
   model->backend_ = backend;
   model->compute_type_ = Resolve(options.compute_type, model->config_, source->is_gguf());
   const LoadTarget target{.backend = backend,
                           .context = context,
-                          .round_to_bf16 = model->compute_type_ == ComputeType::kBfloat16,
+                          .round_to_bf16 = model->compute_type_ == ComputeType::kBfloat16 ||
+                                           options.weight_type == WeightType::kBf16,
+                          .weight_type = options.weight_type,
                           .merge = options.merge,
                           .progress = options.progress};
   LORICA_ASSIGN_OR_RETURN(auto loaded, LoadWeights(source.get(), target));
@@ -96,22 +109,27 @@ Result<std::unique_ptr<Model>> Model::Load(const std::string& path, const ModelO
   return model;
 }
 
-Result<std::unique_ptr<Model>> Model::Synthetic(const ModelConfig& config, ComputeType compute_type,
-                                                uint64_t seed, const kernels::Backend* backend,
+Result<std::unique_ptr<Model>> Model::Synthetic(const ModelConfig& config,
+                                                const ModelOptions& options, uint64_t seed,
+                                                const kernels::Backend* backend,
                                                 MachineContext* context) {
   LORICA_RETURN_IF_ERROR(CheckServed(config));
   std::unique_ptr<Model> model(new Model());
   model->config_ = config;
   model->backend_ = backend;
-  model->compute_type_ = Resolve(compute_type, config, false);
+  model->compute_type_ = Resolve(options.compute_type, config, false);
   uint64_t stream = seed << 32;
-  const auto pack = [&](int64_t n, int64_t k) {
-    return backend->PackWeight(RandomRows(n, k, ++stream), DType::kBF16, context);
+  const auto pack_as = [&](MatrixKind kind, int64_t n, int64_t k) {
+    const DType storage =
+        QuantizedStorage(options.weight_type, kind, DType::kBF16).value_or(DType::kBF16);
+    return backend->PackWeight(RandomRows(n, k, ++stream), storage, context);
   };
+  const auto pack = [&](int64_t n, int64_t k) { return pack_as(MatrixKind::kLinear, n, k); };
   const auto ones = [](int64_t n) { return std::vector<float>(static_cast<size_t>(n), 1.0f); };
 
   ModelWeights& weights = model->weights_;
-  LORICA_ASSIGN_OR_RETURN(weights.embedding, pack(config.vocab, config.width));
+  LORICA_ASSIGN_OR_RETURN(weights.embedding,
+                          pack_as(MatrixKind::kVocabulary, config.vocab, config.width));
   weights.final_norm = ones(config.width);
   weights.layers.resize(static_cast<size_t>(config.layers));
   for (LayerWeights& layer : weights.layers) {
@@ -130,7 +148,8 @@ Result<std::unique_ptr<Model>> Model::Synthetic(const ModelConfig& config, Compu
     }
   }
   if (!config.tied_head) {
-    LORICA_ASSIGN_OR_RETURN(auto head, pack(config.vocab, config.width));
+    LORICA_ASSIGN_OR_RETURN(auto head,
+                            pack_as(MatrixKind::kVocabulary, config.vocab, config.width));
     weights.head.emplace(std::move(head));
   }
   // No content to digest: the shape and the seed stand for it.

@@ -20,8 +20,17 @@ namespace lorica::model {
 enum class ComputeType : uint8_t { kAuto, kFloat32, kBfloat16 };
 Result<ComputeType> ParseComputeType(std::string_view text);
 
+// --weights: what the matrices of the base become (kernels/quantize.h). kAuto: what --dtype says,
+// bf16 or exact. kInt8: bytes, one scale a row. kQ4: nibbles with a scale and a minimum a block of
+// 32, the embedding and the head in bytes. kGguf: the blocks of a GGUF file as they are, its other
+// matrices as kAuto.
+enum class WeightType : uint8_t { kAuto, kBf16, kInt8, kQ4, kGguf };
+inline constexpr std::string_view kWeightTypeNames[] = {"auto", "bf16", "int8", "q4", "gguf"};
+Result<WeightType> ParseWeightType(std::string_view text);
+
 struct ModelOptions {
   ComputeType compute_type = ComputeType::kAuto;
+  WeightType weight_type = WeightType::kAuto;
   std::function<void(double fraction)> progress = {};  // may be empty; called on the loading thread
   // Added to the weights for good: the model is then this adapter's own. Null: none.
   const lora::Adapter* merge = nullptr;
@@ -36,7 +45,7 @@ class Model : public lora::BaseView {
                                              MachineContext* context);
   // Random weights of a given shape, for benchmarks. Deterministic in `seed`.
   static Result<std::unique_ptr<Model>> Synthetic(const ModelConfig& config,
-                                                  ComputeType compute_type, uint64_t seed,
+                                                  const ModelOptions& options, uint64_t seed,
                                                   const kernels::Backend* backend,
                                                   MachineContext* context);
 

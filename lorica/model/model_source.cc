@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "lorica/formats/json.h"
 
@@ -77,7 +78,7 @@ TensorRows::TensorRows(const TensorView& view, int32_t pair_heads)
   LORICA_CHECK(view_.shape.size() == 1 || view_.shape.size() == 2);
 }
 
-void TensorRows::ReadRow(int64_t n, std::span<float> row) const {
+const std::byte* TensorRows::Locate(int64_t n) const {
   if (pair_heads_ > 0) {
     // Row (half, i) of a head lies at 2 i + half: a pair that rotates together is side by side.
     const int64_t head_dim = this->n() / pair_heads_;
@@ -85,7 +86,26 @@ void TensorRows::ReadRow(int64_t n, std::span<float> row) const {
     const int64_t half = within / (head_dim / 2);
     n += 2 * (within % (head_dim / 2)) + half - within;
   }
-  DequantizeRow(view_.dtype, view_.data + n * ElementsToBytes(view_.dtype, k()), k(), row.data());
+  return view_.data + n * ElementsToBytes(view_.dtype, k());
+}
+
+const std::byte* TensorRows::StoredRow(int64_t n) const {
+  const std::byte* row = Locate(n);
+  // Integers are finite; a block's f16 scale, and minimum, may not be.
+  const int halves = view_.dtype == DType::kQ4_1 ? 2 : BlockElements(view_.dtype) > 1 ? 1 : 0;
+  const int64_t bytes = BlockBytes(view_.dtype);
+  for (int64_t b = 0; halves > 0 && b < k() / BlockElements(view_.dtype); ++b) {
+    for (int i = 0; i < halves; ++i) {
+      uint16_t bits = 0;
+      std::memcpy(&bits, row + b * bytes + 2 * i, sizeof(bits));
+      if ((bits & 0x7c00u) == 0x7c00u) saw_non_finite_.store(true, std::memory_order_relaxed);
+    }
+  }
+  return row;
+}
+
+void TensorRows::ReadRow(int64_t n, std::span<float> row) const {
+  DequantizeRow(view_.dtype, Locate(n), k(), row.data());
   // The greatest exponent tells of a NaN or an infinity, without a branch in the loop.
   uint32_t greatest = 0;
   for (const float value : row.first(static_cast<size_t>(k()))) {

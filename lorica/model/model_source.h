@@ -28,12 +28,16 @@ class TensorRows final : public kernels::RowSource {
   int64_t n() const override { return view_.shape[0]; }
   int64_t k() const override { return view_.shape.size() == 2 ? view_.shape[1] : 1; }
   void ReadRow(int64_t n, std::span<float> row) const override;
+  DType stored() const override { return view_.dtype; }
+  const std::byte* StoredRow(int64_t n) const override;
 
   const TensorView& view() const { return view_; }
   // Whether any row read so far held a NaN or an infinity.
   bool saw_non_finite() const { return saw_non_finite_.load(std::memory_order_relaxed); }
 
  private:
+  const std::byte* Locate(int64_t n) const;
+
   TensorView view_;
   int32_t pair_heads_;
   mutable std::atomic<bool> saw_non_finite_{false};

@@ -240,7 +240,7 @@ TEST_F(ModelTest, GenerationConfigAddsEndTokens) {
 TEST_F(ModelTest, SyntheticModelsAreAFunctionOfTheirSeed) {
   const ModelConfig config = ParseModelConfig(TinyModel().config, "config.json").value();
   const auto make = [&](uint64_t seed) {
-    return Model::Synthetic(config, ComputeType::kAuto, seed, backend_.get(), &context_).value();
+    return Model::Synthetic(config, ModelOptions(), seed, backend_.get(), &context_).value();
   };
   const lora::SiteId site = lora::SiteSpace{1}.Linear(0, lora::Projection::kUp);
   EXPECT_EQ(BaseRow(*make(1), site, 5), BaseRow(*make(1), site, 5));

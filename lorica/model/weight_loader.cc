@@ -64,6 +64,10 @@ class Loader {
     LORICA_ASSIGN_OR_RETURN(weights.final_norm, Vector("model.norm.weight", config_.width));
     LORICA_RETURN_IF_ERROR(Head(&weights));
     LORICA_RETURN_IF_ERROR(source_->CheckAllTaken());
+    if (target_.weight_type != WeightType::kAuto) {
+      sha_.UpdateSized("weights");
+      sha_.UpdateSized(kWeightTypeNames[static_cast<size_t>(target_.weight_type)]);
+    }
     if (target_.merge != nullptr) {
       sha_.UpdateSized("merged");
       sha_.UpdateSized(target_.merge->digest());
@@ -139,10 +143,7 @@ class Loader {
     auto digested = std::async(std::launch::async, [&] { Digest(name, rows->view()); });
     std::optional<MergedRows> merged;
     if (merge != nullptr) merged.emplace(rows.get(), *merge);
-    const DType exact = merge != nullptr || target_.round_to_bf16
-                            ? DType::kF32
-                            : ExactStorage(*rows, target_.context);
-    const DType storage = target_.round_to_bf16 ? DType::kBF16 : exact;
+    const DType storage = Storage(name, *rows, merge);
     const kernels::RowSource& source =
         merged ? static_cast<const kernels::RowSource&>(*merged) : *rows;
     auto weight = target_.backend->PackWeight(source, storage, target_.context);
@@ -150,6 +151,19 @@ class Loader {
     if (!weight.ok()) return weight.status().WithContext(source_->path() + ": " + name);
     LORICA_RETURN_IF_ERROR(Finish(name, *rows));
     return weight;
+  }
+
+  DType Storage(const std::string& name, const TensorRows& rows,
+                const lora::SiteFactors* merge) const {
+    const bool is_linear = name.starts_with("model.layers.");
+    const MatrixKind kind = is_linear ? MatrixKind::kLinear : MatrixKind::kVocabulary;
+    // What is merged is no longer what the file's blocks hold.
+    const DType stored = merge != nullptr ? DType::kF32 : rows.view().dtype;
+    if (const auto quantized = QuantizedStorage(target_.weight_type, kind, stored)) {
+      return *quantized;
+    }
+    if (target_.round_to_bf16) return DType::kBF16;
+    return merge != nullptr ? DType::kF32 : ExactStorage(rows, target_.context);
   }
 
   Result<std::vector<float>> Vector(const std::string& name, int64_t n) {
@@ -188,6 +202,22 @@ class Loader {
 };
 
 }  // namespace
+
+std::optional<DType> QuantizedStorage(WeightType type, MatrixKind kind, DType stored) {
+  switch (type) {
+    case WeightType::kInt8:
+      return DType::kI8;
+    case WeightType::kQ4:
+      return kind == MatrixKind::kVocabulary ? DType::kI8 : DType::kQ4_1;
+    case WeightType::kGguf:
+      if (BlockElements(stored) > 1) return stored;
+      return std::nullopt;
+    case WeightType::kAuto:
+    case WeightType::kBf16:
+      break;
+  }
+  return std::nullopt;
+}
 
 DType ExactStorage(const TensorRows& rows, MachineContext* context) {
   const DType stored = rows.view().dtype;

@@ -81,6 +81,7 @@ Status Service::LoadModel(const ServiceOptions& options, int32_t threads) {
   LORICA_ASSIGN_OR_RETURN(backend_, kernels::OpenCpuBackend());
   model::ModelOptions load;
   load.compute_type = options.compute_type;
+  load.weight_type = options.weight_type;
   load.progress = options.progress;
   LORICA_ASSIGN_OR_RETURN(
       model_, model::Model::Load(options.model_path, load, backend_.get(), context_.get()));

@@ -32,6 +32,7 @@ struct ServiceOptions {
   int64_t upload_limit_bytes = int64_t{1} << 30;
   int32_t threads = 0;  // 0: every core
   model::ComputeType compute_type = model::ComputeType::kAuto;
+  model::WeightType weight_type = model::WeightType::kAuto;
   std::string kv_cache_dtype = "auto";
   int32_t max_lora_rank = 512;
   engine::EngineOptions engine;

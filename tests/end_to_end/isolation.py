@@ -11,7 +11,7 @@ that sequences are preempted, with speculation. The choices of every custom_id m
 finite weights overflow joins the batch, and nobody else's bits may change.
 
 Without --full: one dtype, the processor's best instruction set, a few of the ways. Answers are
-compared within one dtype and instruction set. Needs Python's standard library alone.
+compared within one dtype, instruction set and type of weights. Needs Python's standard library alone.
 Exit: 0 equal, 1 not, 2 usage.
 """
 
@@ -91,6 +91,7 @@ class Runner:
         self.args, self.work, self.runs = args, work, 0
         self.preemptions = 0  # of the last run
         self.guessed, self.right = 0, 0  # likewise
+        self.weights = "auto"
 
     def __call__(self, lines, isa, dtype, flags=(), adapters=None):
         """Returns custom_id -> record, numbers kept as the text that was printed."""
@@ -99,7 +100,7 @@ class Runner:
         target.unlink(missing_ok=True)
         source.write_text("".join(json.dumps(line) + "\n" for line in lines))
         command = [self.args.lorica, "run-batch", self.args.model, "-i", source, "-o", target]
-        command += ["--dtype", dtype, "--served-model-name", BASE, *flags]
+        command += ["--dtype", dtype, "--served-model-name", BASE, "--weights", self.weights, *flags]
         adapters = adapters or self.args.adapters
         if adapters:
             command += ["--adapters", adapters]
@@ -233,8 +234,9 @@ def check_overflow(runner, lines, vocab, isa, dtype, flags, want, folder):
     return failures
 
 
-def report(isa, dtype, way, failures):
-    print(f"{isa or 'best':<8}{dtype:<10}{way:<42}{'ok' if not failures else 'FAILED'}", flush=True)
+def report(isa, dtype, weights, way, failures):
+    said = "ok" if not failures else "FAILED"
+    print(f"{isa or 'best':<8}{dtype:<10}{weights:<6}{way:<42}{said}", flush=True)
     for failure in failures:
         print(f"  {failure}")
     return len(failures)
@@ -250,7 +252,7 @@ def check_all(args, runner, isa, dtype):
     failures = [f"{k}: {json.dumps(r)[:300]}" for k, r in want.items() if choices_of(r) is None]
     if len(answered) != len(lines):
         failures.append(f"{len(answered)} of {len(lines)} requests were answered")
-    failed = report(isa, dtype, "all at once", failures)
+    failed = report(isa, dtype, runner.weights, "all at once", failures)
     if failed:
         return failed
     for way, parts, flags in ways(lines, config, dtype, args.full):
@@ -264,7 +266,7 @@ def check_all(args, runner, isa, dtype):
             failures.append("nothing was preempted, so this way shows nothing")
         if "--speculate" in way and not 0 < runner.right < runner.guessed:
             failures.append(f"{runner.right} of {runner.guessed} guesses were right: shows nothing")
-        failed += report(isa, dtype, way, failures)
+        failed += report(isa, dtype, runner.weights, way, failures)
     with tempfile.TemporaryDirectory() as work:
         folder = pathlib.Path(work) / "adapters"
         names = adapter_names(args.adapters)
@@ -275,7 +277,7 @@ def check_all(args, runner, isa, dtype):
         small = ["--kv-bytes", small_kv_bytes(config, dtype)]
         for way, flags in (("overflowing tenant", []), ("overflowing tenant, few pages", small)):
             failures = check_overflow(runner, lines, vocab, isa, dtype, flags, want, folder)
-            failed += report(isa, dtype, way, failures)
+            failed += report(isa, dtype, runner.weights, way, failures)
     return failed
 
 
@@ -294,21 +296,24 @@ def main():
     p.add_argument("--model", required=True)
     p.add_argument("--adapters", required=True, help="a folder with at least one PEFT adapter")
     p.add_argument("--full", action="store_true", help="every way, dtype and instruction set")
-    p.add_argument("--isa", action="append", help="only these (scalar, sse4, avx2, avx512)")
+    p.add_argument("--isa", action="append", help="only these (scalar, sse4, avx2, avx512, all)")
     p.add_argument("--dtype", action="append", help="only these (float32, bfloat16)")
+    p.add_argument("--weights", action="append", help="of the base (auto, bf16, int8, q4, gguf)")
     p.add_argument("--vocab", type=int, help="token ids stay below it")
     p.add_argument("--timeout", type=float, default=1800, help="seconds for one run")
     args = p.parse_args()
     if not adapter_names(args.adapters):
         p.error(f"{args.adapters}: no adapter folder in it")
-    isas = args.isa or (runnable_isas() if args.full else [None])
+    every = args.full and not args.isa or args.isa == ["all"]
+    isas = runnable_isas() if every else args.isa or [None]
     dtypes = args.dtype or (["float32", "bfloat16"] if args.full else ["float32"])
     failed = 0
     with tempfile.TemporaryDirectory() as work:
         runner = Runner(args, pathlib.Path(work))
         for isa in isas:
             for dtype in dtypes:
-                failed += check_all(args, runner, isa, dtype)
+                for runner.weights in args.weights or ["auto"]:
+                    failed += check_all(args, runner, isa, dtype)
     print(f"isolation: {'FAILED' if failed else 'ok'} ({runner.runs} runs)")
     return 1 if failed else 0
 

@@ -24,3 +24,5 @@ for dtype in float32 bfloat16; do
   python3 tests/end_to_end/isolation.py --lorica "$lorica" --model $gguf \
     --adapters examples/adapters --dtype $dtype
 done
+python3 tests/end_to_end/isolation.py --lorica "$lorica" --model $gguf \
+  --adapters examples/adapters --dtype bfloat16 --weights int8 --weights q4 --weights gguf

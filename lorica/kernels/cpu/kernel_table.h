@@ -54,7 +54,9 @@ FillKernels LinearKernels(Isa isa);
 FillKernels PointwiseKernels(Isa isa);
 FillKernels AttentionKernels(Isa isa);
 
-// Floats of LinearParams::packed_x, and of attention scratch for a thread.
+// Floats of LinearParams::packed_x: of its part for plain weights, and in all. Then floats of
+// attention scratch for a thread.
+int64_t PlainInputFloats(int64_t rows, int64_t k);
 int64_t PackedInputFloats(int64_t rows, int64_t k);
 int64_t AttentionScratchFloats(int32_t head_dim);
 

@@ -236,7 +236,11 @@ inline void MultiplyTile(const LinearState& state, const Weight& weight, const O
                          const PrefetchList& lines) {
   const auto rows = static_cast<int>(tile.rows.size());
   const auto panels = static_cast<int>(tile.panels);
-  if (state.dot != nullptr) {
+  if (kernels::IsQuantized(LayoutDType(weight.layout))) {
+    const std::byte* const* last = lines.line + lines.count - 1;
+    MultiplyQuantTile(state.quant, weight,
+                      {tile.rows, tile.panel, tile.panels, tile.acc, lines.line, last});
+  } else if (state.dot != nullptr) {
     DotTileArgs args;
     FillTileArgs(weight, tile, lines, &args);
     args.x = state.DotTile(tile.rows.begin);
@@ -280,38 +284,56 @@ inline void MultiplyColumns(int32_t part_index, IndexRange panels, LinearState* 
   }
 }
 
-// The dot reads bf16 panels only.
+// The dot reads bf16 panels only; it is also the shrink's beside quantised weights.
 inline bool DotServes(const LinearParams& p) {
   return p.activation_type == ActivationType::kBf16 &&
          std::all_of(p.parts.begin(), p.parts.end(), [](const LinearPart& part) {
-           return part.weight->layout == WeightLayout::kPanelsBf16;
+           return part.weight->layout == WeightLayout::kPanelsBf16 || IsQuantized(part);
          });
 }
 
-inline LinearState MakeState(const LinearParams& p, const LinearTiling& tiling,
-                             const DotKernels* dot, const TeamMember& member) {
-  const bool use_dot = dot != nullptr && DotServes(p);
-  LinearTiling chosen = use_dot ? ChooseDotTiling(p.rows) : ChooseTiling(p.rows);
-  if (tiling.rows > 0) chosen.rows = std::min(tiling.rows, kMaxTileRows);
-  if (tiling.panels > 0) chosen.panels = tiling.panels;
+// What a table multiplies with.
+struct LinearMeans {
+  LinearTiling tiling;
+  const DotKernels* dot = nullptr;
+  const QuantKernels* quant = nullptr;
+};
+
+inline LinearState MakeState(const LinearParams& p, const LinearMeans& means,
+                             const TeamMember& member) {
   LinearState state;
-  if (use_dot) state.dot = dot;
-  state.tiles = RowTiles(p.rows, chosen.rows);
   state.p = &p;
   state.has_lora = p.plan != nullptr && !p.plan->empty();
+  state.quant = MakeQuantInput(p, means.quant);
+  if (means.dot != nullptr && DotServes(p)) state.dot = means.dot;
+  LinearTiling chosen = state.quant.kernels != nullptr ? ChooseQuantTiling(p, *means.quant)
+                        : state.dot != nullptr         ? ChooseDotTiling(p.rows)
+                                                       : ChooseTiling(p.rows);
+  if (means.tiling.rows > 0) chosen.rows = means.tiling.rows;
+  chosen.rows = std::min(chosen.rows, kMaxTileRows);
+  if (means.tiling.panels > 0) chosen.panels = means.tiling.panels;
+  // A bf16 shrink reads what packing rounds.
+  const bool all_quantized = std::all_of(p.parts.begin(), p.parts.end(),
+                                         [](const LinearPart& part) { return IsQuantized(part); });
+  state.packs_plain =
+      !all_quantized || (state.has_lora && p.activation_type == ActivationType::kBf16);
+  while (!state.TileFits(static_cast<int>(std::min<int64_t>(chosen.rows, p.rows)), 1)) {
+    --chosen.rows;
+  }
+  state.tiles = RowTiles(p.rows, chosen.rows);
   state.pairs = Pairs(p.k);
   const auto tallest = static_cast<int>(state.tiles.Tile(0).size());
   state.panels = chosen.panels;
   while (!state.TileFits(tallest, state.panels)) state.panels /= 2;
-  state.x_is_packed = p.rows == 1 && p.k % 4 == 0 && p.activation_type == ActivationType::kF32;
+  state.x_is_packed = p.rows == 1 && p.k % 4 == 0 && p.activation_type == ActivationType::kF32 &&
+                      state.quant.kernels == nullptr;
   state.trace = member.thread == 0 ? p.trace : nullptr;
   return state;
 }
 
-inline void RunLinear(const LinearParams& p, const LinearTiling& tiling, const DotKernels* dot,
-                      const TeamMember& member) {
+inline void RunLinear(const LinearParams& p, const LinearMeans& means, const TeamMember& member) {
   if (p.rows == 0) return;
-  LinearState state = MakeState(p, tiling, dot, member);
+  LinearState state = MakeState(p, means, member);
   const TraceScope scope(state.trace, Zone::kLinear);
   if (state.has_lora) {
     LORICA_CHECK(p.plan->fused.empty());

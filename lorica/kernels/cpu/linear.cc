@@ -7,6 +7,7 @@
 #include "lorica/kernels/cpu/dot.h"
 #include "lorica/kernels/cpu/kernel_table.h"
 #include "lorica/kernels/cpu/packing.h"
+#include "lorica/kernels/cpu/quant.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lorica/kernels/cpu/linear.cc"
@@ -21,14 +22,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace lorica::kernels::cpu::HWY_NAMESPACE {
 
+constexpr Isa ThisIsa() {
+  return HWY_TARGET == HWY_AVX3   ? Isa::kAvx512
+         : HWY_TARGET == HWY_AVX2 ? Isa::kAvx2
+         : HWY_TARGET == HWY_SSE4 ? Isa::kSse4
+                                  : Isa::kScalar;
+}
 void LoraLinear(const LinearParams& p, const LinearTiling& tiling, const TeamMember& member) {
-  RunLinear(p, tiling, nullptr, member);
+  RunLinear(p, {tiling, nullptr, QuantKernelsFor(ThisIsa())}, member);
 }
 void FillLinear(KernelTable* table) { table->lora_linear = &LoraLinear; }
 
 #if HWY_TARGET == HWY_AVX3
 void LoraLinearDot(const LinearParams& p, const LinearTiling& tiling, const TeamMember& member) {
-  RunLinear(p, tiling, CompiledDotKernels(), member);
+  RunLinear(p, {tiling, CompiledDotKernels(), QuantKernelsFor(ThisIsa())}, member);
 }
 void FillLinearDot(KernelTable* table) { table->lora_linear = &LoraLinearDot; }
 #endif
@@ -39,10 +46,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace lorica::kernels::cpu {
 
-int64_t PackedInputFloats(int64_t rows, int64_t k) {
+int64_t PlainInputFloats(int64_t rows, int64_t k) {
   // Packed x, two row maps for rows that are not in segment order, and rounded rows for shrink. For
   // the dot, packed x takes half its place and the same pairs row by row the other half.
   return rows * (Pairs(k) * 2 + 2 + k);
+}
+
+int64_t PackedInputFloats(int64_t rows, int64_t k) {
+  // Quantised x: quads of bytes and three numbers a block.
+  return PlainInputFloats(rows, k) + rows * QuantBlocks(k) * (kBlockQuads + 3);
 }
 
 FillKernels LinearKernels(Isa isa) {

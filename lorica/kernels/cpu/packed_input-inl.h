@@ -11,6 +11,7 @@
 #include "lorica/kernels/cpu/dot.h"
 #include "lorica/kernels/cpu/gemm-inl.h"
 #include "lorica/kernels/cpu/packing.h"
+#include "lorica/kernels/cpu/quant_input-inl.h"
 
 #if defined(LORICA_KERNELS_CPU_PACKED_INPUT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LORICA_KERNELS_CPU_PACKED_INPUT_INL_H_
@@ -57,6 +58,8 @@ struct LinearState {
   float* rounded_x = nullptr;       // [rows, K] in packed order: bf16 activations with LoRA
   const DotKernels* dot = nullptr;  // null: f32 FMA. Else packed_x holds pairs of bf16
   uint32_t* dot_rows = nullptr;     // [rows][pairs] in packed order: the dot with LoRA
+  QuantInput quant;                 // of parts whose weights are quantised
+  bool packs_plain = true;          // x is packed as f32 or for the dot
   Trace* trace = nullptr;           // of thread 0
   std::chrono::steady_clock::duration expand_time{};
 
@@ -67,6 +70,8 @@ struct LinearState {
     return reinterpret_cast<uint32_t*>(p->packed_x) + first_row * pairs;
   }
   bool TileFits(int rows, int panels) const {
+    if (quant.kernels != nullptr && !QuantTileFits(*p, *quant.kernels, rows, panels)) return false;
+    if (!packs_plain) return true;
     return dot != nullptr ? DotTileFits(rows, panels) : HWY_NAMESPACE::TileFits(rows, panels);
   }
   // A row of x as the shrink reads it: k dense.
@@ -131,6 +136,11 @@ inline void PackInput(const LinearState& state, const TeamMember& member) {
   constexpr int64_t kBlock = 8;  // pairs: one cache line of each row
   for (int64_t t = 0; t < state.tiles.count; ++t) {
     const IndexRange rows = state.tiles.Tile(t);
+    for (int64_t i = 0; state.quant.kernels != nullptr && i < rows.size(); ++i) {
+      const float* x = p.x + state.order.Row(rows.begin + i) * p.x_stride;
+      PackQuantRow(state.quant, rows, i, x, p.k, member);
+    }
+    if (!state.packs_plain) continue;
     if (state.dot != nullptr) {
       for (int64_t i = 0; i < rows.size(); ++i) PackDotRow(state, rows, i, pairs);
       continue;

@@ -6,6 +6,7 @@
 
 #include "lorica/base/check.h"
 #include "lorica/base/machine_context.h"
+#include "lorica/kernels/cpu/quant_packing.h"
 
 namespace lorica::kernels::cpu {
 namespace {
@@ -55,7 +56,16 @@ DType LayoutDType(WeightLayout layout) {
       return DType::kF16;
     case WeightLayout::kPanelsF32:
       return DType::kF32;
+    case WeightLayout::kPanelsI8:
+      return DType::kI8;
+    case WeightLayout::kPanelsQ8_0:
+      return DType::kQ8_0;
+    case WeightLayout::kPanelsQ4_0:
+      return DType::kQ4_0;
+    case WeightLayout::kPanelsQ4_1:
+      return DType::kQ4_1;
     case WeightLayout::kRowsF32:
+    case WeightLayout::kRowsF32Quant:
     case WeightLayout::kFractals16:
       break;
   }
@@ -64,9 +74,22 @@ DType LayoutDType(WeightLayout layout) {
 }
 
 WeightLayout LayoutOf(DType dtype) {
-  if (dtype == DType::kBF16) return WeightLayout::kPanelsBf16;
-  if (dtype == DType::kF16) return WeightLayout::kPanelsF16;
-  return WeightLayout::kPanelsF32;
+  switch (dtype) {
+    case DType::kBF16:
+      return WeightLayout::kPanelsBf16;
+    case DType::kF16:
+      return WeightLayout::kPanelsF16;
+    case DType::kI8:
+      return WeightLayout::kPanelsI8;
+    case DType::kQ8_0:
+      return WeightLayout::kPanelsQ8_0;
+    case DType::kQ4_0:
+      return WeightLayout::kPanelsQ4_0;
+    case DType::kQ4_1:
+      return WeightLayout::kPanelsQ4_1;
+    default:
+      return WeightLayout::kPanelsF32;
+  }
 }
 
 void PackPanel(const PanelSource& source, DType dtype, int64_t width, std::byte* panel) {
@@ -94,6 +117,7 @@ float PanelElement(DType dtype, const std::byte* panel, int64_t width, int64_t c
 
 void UnpackWeightRow(const Weight& weight, int64_t n, std::span<float> row) {
   const DType dtype = LayoutDType(weight.layout);
+  if (IsQuantized(dtype)) return UnpackQuantRow(weight, n, row);
   const std::byte* panel = weight.data.data() + n / kPanelColumns * PanelBytes(dtype, weight.k);
   for (int64_t k = 0; k < weight.k; ++k) {
     row[static_cast<size_t>(k)] = PanelElement(dtype, panel, 16, n % kPanelColumns, k);
@@ -132,6 +156,7 @@ void CpuTilePacker::PackTile(const lora::SiteFactors& factors, int32_t rank_begi
 }
 
 Result<Weight> PackPanels(const RowSource& source, DType storage, MachineContext* context) {
+  if (IsQuantized(storage)) return PackQuantPanels(source, storage, context);
   Weight weight;
   weight.layout = LayoutOf(storage);
   const DType dtype = LayoutDType(weight.layout);

@@ -1,0 +1,128 @@
+#include "bench/quant_bench.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "bench/bench_weights.h"
+#include "lorica/base/machine_context.h"
+#include "lorica/kernels/open_backend.h"
+
+namespace lorica::bench {
+namespace {
+
+constexpr int64_t kWidth = 4096;
+constexpr int64_t kMostRows = 64;
+constexpr int64_t kRows[] = {1, 2, 4, 8, 16, 32, 64};
+// Together beyond any cache here, so that each call reads memory.
+constexpr int kCopies = 3;
+constexpr int kQuantCopies = 8;
+
+DType StorageOf(std::string_view weights) {
+  if (weights == "int8") return DType::kI8;
+  if (weights == "q8_0") return DType::kQ8_0;
+  return weights == "q4_0" ? DType::kQ4_0 : DType::kQ4_1;
+}
+
+class World {
+ public:
+  explicit World(MachineContext* context) : context_(context) {}
+
+  Status Prepare(DType storage) {
+    LORICA_ASSIGN_OR_RETURN(backend_, kernels::OpenCpuBackend());
+    LORICA_RETURN_IF_ERROR(Pack(DType::kBF16, kCopies, &plain_));
+    LORICA_RETURN_IF_ERROR(Pack(storage, kQuantCopies, &quant_));
+    x_.resize(kMostRows * kWidth);
+    const RandomRows rows(kMostRows, kWidth, 9);
+    for (int64_t row = 0; row < kMostRows; ++row) {
+      rows.ReadRow(row, {x_.data() + row * kWidth, kWidth});
+    }
+    y_.resize(kMostRows * kWidth);
+    packed_.resize(static_cast<size_t>(backend_->PackedInputFloats(kMostRows, kWidth)));
+    return OkStatus();
+  }
+  std::string_view backend() const { return backend_->name(); }
+  double bytes_per_weight() const {
+    const kernels::Weight& weight = quant_.front();
+    return static_cast<double>(weight.data.bytes() + weight.scales.bytes()) / (kWidth * kWidth);
+  }
+
+  double TimePlain(int64_t rows, kernels::ActivationType type) { return Time(plain_, rows, type); }
+  double TimeQuant(int64_t rows) { return Time(quant_, rows, kernels::ActivationType::kF32); }
+
+ private:
+  Status Pack(DType storage, int copies, std::vector<kernels::Weight>* out) {
+    for (int copy = 0; copy < copies; ++copy) {
+      const RandomRows rows(kWidth, kWidth, static_cast<uint32_t>(copy) + 1);
+      LORICA_ASSIGN_OR_RETURN(kernels::Weight weight,
+                              backend_->PackWeight(rows, storage, context_));
+      out->push_back(std::move(weight));
+    }
+    return OkStatus();
+  }
+  double Time(const std::vector<kernels::Weight>& weights, int64_t rows,
+              kernels::ActivationType type) {
+    kernels::LinearPart part;
+    part.weight = &weights[next_++ % weights.size()];
+    part.y = y_.data();
+    part.y_stride = kWidth;
+    kernels::LinearParams params;
+    params.x = x_.data();
+    params.rows = rows;
+    params.activation_type = type;
+    params.x_stride = kWidth;
+    params.k = kWidth;
+    params.parts = {&part, 1};
+    params.packed_x = packed_.data();
+    return Seconds(context_->pool.threads(), [&] {
+      context_->pool.Run([&](const TeamMember& member) { backend_->LoraLinear(params, member); });
+    });
+  }
+
+  MachineContext* context_;
+  std::unique_ptr<kernels::Backend> backend_;
+  std::vector<kernels::Weight> plain_, quant_;
+  std::vector<float> x_, y_, packed_;
+  size_t next_ = 0;
+};
+
+void TimeRows(int64_t rows, int rounds, World* world, std::FILE* out) {
+  std::vector<double> f32, bf16, quant;
+  for (int round = 0; round <= rounds; ++round) {
+    const double a = world->TimePlain(rows, kernels::ActivationType::kF32);
+    const double b = world->TimePlain(rows, kernels::ActivationType::kBf16);
+    const double c = world->TimeQuant(rows);
+    if (round == 0) continue;  // warms up
+    f32.push_back(a);
+    bf16.push_back(b);
+    quant.push_back(c);
+  }
+  const std::vector<double>& best = Summarize(f32).median < Summarize(bf16).median ? f32 : bf16;
+  std::vector<double> ratios;
+  for (size_t i = 0; i < best.size(); ++i) ratios.push_back(best[i] / quant[i]);
+  const Quartiles ratio = Summarize(ratios);
+  std::fprintf(out, "%4lld %9.3f %9.3f %9.3f %8.2f [%.2f %.2f]\n", static_cast<long long>(rows),
+               Summarize(f32).median * 1e3, Summarize(bf16).median * 1e3,
+               Summarize(quant).median * 1e3, ratio.median, ratio.first, ratio.third);
+}
+
+}  // namespace
+
+int RunQuantBench(const BenchOptions& options, std::FILE* out) {
+  MachineContext context(ThreadsOf(options));
+  World world(&context);
+  const Status status = world.Prepare(StorageOf(options.weights));
+  if (!status.ok()) {
+    std::fprintf(stderr, "%s\n", status.message().c_str());
+    return 1;
+  }
+  PrintMachine(context.pool.threads(), world.backend(), out);
+  std::fprintf(out,
+               "y = x * W^T, W 4096 x 4096; %s: %.3f bytes a weight; all timed in turn\n"
+               "   M  bf16: x f32, x bf16 ms; %s ms, times faster than the better [quartiles]\n",
+               options.weights.c_str(), world.bytes_per_weight(), options.weights.c_str());
+  for (const int64_t rows : kRows) TimeRows(rows, options.rounds, &world, out);
+  return 0;
+}
+
+}  // namespace lorica::bench
