@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -136,14 +137,14 @@ std::vector<Job> RunAlone(World* world, std::vector<Job> jobs, const DriveOption
   return jobs;
 }
 
-void ExpectIsolation(const std::string& family, std::string_view isa, ComputeType type,
+void ExpectIsolation(const std::string& family, std::string_view isa, const ModelOptions& load,
                      DType kv_dtype) {
   const auto open = [&] {
     auto backend = kernels::OpenCpuBackend(isa);
     EXPECT_TRUE(backend.ok());
     return std::move(backend).value();
   };
-  World two(family, open(), 2, type);
+  World two(family, open(), 2, load);
   ASSERT_TRUE(two.loaded());
   const auto vocab = static_cast<size_t>(two.model().config().vocab);
   DriveOptions options{.max_rows = 512, .chunk = 512, .kv_dtype = kv_dtype, .keep_logits = true};
@@ -152,7 +153,7 @@ void ExpectIsolation(const std::string& family, std::string_view isa, ComputeTyp
                                                  std::array{64, 7, 3}, std::array{31, 31, 2}}) {
     SCOPED_TRACE("rows " + std::to_string(max_rows) + ", chunk " + std::to_string(chunk) +
                  ", threads " + std::to_string(threads));
-    World other(family, open(), threads, type);
+    World other(family, open(), threads, load);
     ASSERT_TRUE(other.loaded());
     std::vector<Job> jobs = IsolationJobs(vocab);
     options.max_rows = max_rows;
@@ -169,9 +170,68 @@ TEST_P(FamilyTest, RowsAreTheSameBitsInAnyCompany) {
   if (std::string(GetParam()) != "llama") isas = {isas.back()};
   for (const std::string_view isa : isas) {
     SCOPED_TRACE(std::string(isa));
-    ExpectIsolation(GetParam(), isa, ComputeType::kFloat32, DType::kF32);
-    ExpectIsolation(GetParam(), isa, ComputeType::kBfloat16, DType::kBF16);
+    ExpectIsolation(GetParam(), isa, {.compute_type = ComputeType::kFloat32}, DType::kF32);
+    ExpectIsolation(GetParam(), isa, {.compute_type = ComputeType::kBfloat16}, DType::kBF16);
+    const bool is_gguf = std::string(GetParam()) == "llama_gguf";
+    const WeightType four_bit = is_gguf ? WeightType::kGguf : WeightType::kQ4;
+    ExpectIsolation(GetParam(), isa,
+                    {.compute_type = ComputeType::kFloat32, .weight_type = WeightType::kInt8},
+                    DType::kF32);
+    ExpectIsolation(GetParam(), isa,
+                    {.compute_type = ComputeType::kBfloat16, .weight_type = four_bit},
+                    DType::kBF16);
   }
+}
+
+std::vector<Job> LogitsOf(const std::string& family, std::unique_ptr<kernels::Backend> backend,
+                          WeightType weights) {
+  World world(family, std::move(backend), 1,
+              {.compute_type = ComputeType::kFloat32, .weight_type = weights});
+  EXPECT_TRUE(world.loaded());
+  std::vector<Job> jobs = IsolationJobs(static_cast<size_t>(world.model().config().vocab));
+  for (Job& job : jobs) job.generate = 0;
+  world.Run(&jobs, {.max_rows = 512, .chunk = 512, .keep_logits = true});
+  return jobs;
+}
+
+// Root mean square of the difference of two runs' logits over that of the logits.
+double LogitDistance(const std::vector<Job>& a, const std::vector<Job>& b) {
+  double difference = 0.0;
+  double size = 0.0;
+  for (size_t j = 0; j < a.size(); ++j) {
+    for (size_t i = 0; i < a[j].logits.size(); ++i) {
+      for (size_t v = 0; v < a[j].logits[i].size(); ++v) {
+        const double want = a[j].logits[i][v];
+        difference += (want - b[j].logits[i][v]) * (want - b[j].logits[i][v]);
+        size += want * want;
+      }
+    }
+  }
+  return std::sqrt(difference / size);
+}
+
+// The blocks of a file as they are: what is left is the rounding of activations to int8, which is
+// the same for the scalar reference.
+TEST(Weights, BlocksAsTheyAreEqualTheDequantisedRunWithinActivationRounding) {
+  const auto best = [] { return kernels::OpenCpuBackend().value(); };
+  const std::vector<Job> exact = LogitsOf("llama_gguf", best(), WeightType::kAuto);
+  const std::vector<Job> blocks = LogitsOf("llama_gguf", best(), WeightType::kGguf);
+  const std::vector<Job> reference =
+      LogitsOf("llama_gguf", kernels::OpenReferenceBackend(kernels::Sums::kF64), WeightType::kGguf);
+  const double rounding = LogitDistance(exact, blocks);
+  std::printf("blocks as they are: logits %.2g off the dequantised run, %.2g off the reference\n",
+              rounding, LogitDistance(reference, blocks));
+  EXPECT_LE(rounding, 0.02);
+  EXPECT_GT(rounding, 0.0);
+  // A sum's last bit may move an activation by one step of its 127.
+  EXPECT_LE(LogitDistance(reference, blocks), 0.003);
+}
+
+TEST(Weights, BytesAndNibblesStayNearTheExactRun) {
+  const auto best = [] { return kernels::OpenCpuBackend().value(); };
+  const std::vector<Job> exact = LogitsOf("llama", best(), WeightType::kAuto);
+  EXPECT_LE(LogitDistance(exact, LogitsOf("llama", best(), WeightType::kInt8)), 0.03);
+  EXPECT_LE(LogitDistance(exact, LogitsOf("llama", best(), WeightType::kQ4)), 0.3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, FamilyTest,

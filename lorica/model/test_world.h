@@ -22,11 +22,11 @@ inline std::string Folder(const std::string& family) { return "tests/fixtures/ti
 class World {
  public:
   World(const std::string& family, std::unique_ptr<kernels::Backend> backend, int threads,
-        ComputeType type = ComputeType::kFloat32)
+        const ModelOptions& options = {.compute_type = ComputeType::kFloat32})
       : context_(threads), backend_(std::move(backend)) {
     const std::string path =
         family == "llama_gguf" ? Folder(family) + "/model.gguf" : Folder(family);
-    auto model = Model::Load(path, {.compute_type = type}, backend_.get(), &context_);
+    auto model = Model::Load(path, options, backend_.get(), &context_);
     EXPECT_TRUE(model.ok()) << model.status().ToString();
     if (!model.ok()) return;
     model_ = std::move(model).value();

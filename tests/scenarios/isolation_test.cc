@@ -155,8 +155,12 @@ TEST(Isolation, PreemptionChangesNothing) {
 TEST(Isolation, EveryTypeAndInstructionSet) {
   const std::vector<Request> requests = MixedRequests();
   for (const std::string_view isa : kernels::RunnableIsas()) {
-    for (const auto type : {model::ComputeType::kFloat32, model::ComputeType::kBfloat16}) {
-      const TestModel model(type, isa);
+    for (const auto& [type, weights] :
+         {std::pair(model::ComputeType::kFloat32, model::WeightType::kAuto),
+          std::pair(model::ComputeType::kBfloat16, model::WeightType::kAuto),
+          std::pair(model::ComputeType::kBfloat16, model::WeightType::kInt8),
+          std::pair(model::ComputeType::kFloat32, model::WeightType::kQ4)}) {
+      const TestModel model(type, isa, weights);
       const DType kv = type == model::ComputeType::kBfloat16 ? DType::kBF16 : DType::kF16;
       const std::vector<std::string> want = Alone(model, requests, kv);
       TestOptions options;
