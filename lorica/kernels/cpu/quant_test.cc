@@ -251,7 +251,8 @@ TEST(QuantKernels, RowsThatAreZeroOrNotFiniteSaySo) {
     for (const float y : Multiply(*kernels, weight, PackedX(*kernels, x, 1, 64), 1, 1)) {
       EXPECT_EQ(y, 0.0f);
     }
-    for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}) {
+    const float infinity = std::numeric_limits<float>::infinity();
+    for (const float bad : {std::nanf(""), infinity, -infinity}) {
       x[40] = bad;
       for (const float y : Multiply(*kernels, weight, PackedX(*kernels, x, 1, 64), 1, 1)) {
         EXPECT_TRUE(std::isnan(y)) << kernels->name;
