@@ -29,7 +29,6 @@ namespace lorica::kernels::cpu {
 namespace {
 
 // How far ahead of its use a line is asked for; best of those tried.
-constexpr int64_t WeightPrefetchBytes(int panels) { return panels == 2 ? 4096 : 2048; }
 constexpr int64_t kShrinkPrefetchBytes = 1024;
 
 LORICA_DOT_INLINE __m512 Dot(__m512 acc, __m512i w, __m512i x) {
@@ -40,9 +39,11 @@ LORICA_DOT_INLINE __m256 Dot(__m256 acc, __m256i w, __m256i x) {
 }
 
 template <int R, int P>
-LORICA_DOT void BaseTile(const DotTileArgs& args) {
-  const uint32_t* x = args.x;
+LORICA_DOT void BaseTile(const TileArgs& args) {
+  const auto* x = reinterpret_cast<const uint32_t*>(args.x);
   const std::byte* w = args.w;
+  const std::byte* ahead = args.ahead;
+  const int64_t ahead_step = args.ahead_step;
   const int64_t panel_bytes = args.panel_bytes;
   const std::byte* const* line = args.prefetch;
   const std::byte* const* const last = args.prefetch_last;
@@ -60,9 +61,10 @@ LORICA_DOT void BaseTile(const DotTileArgs& args) {
       LORICA_DOT_UNROLL
       for (int p = 0; p < P; ++p) {
         const std::byte* row = w + p * panel_bytes;
-        _mm_prefetch(reinterpret_cast<const char*>(row + WeightPrefetchBytes(P)), _MM_HINT_T0);
+        _mm_prefetch(reinterpret_cast<const char*>(ahead + p * panel_bytes), _MM_HINT_T0);
         weights[p] = _mm512_loadu_si512(row);
       }
+      ahead += ahead_step;
       LORICA_DOT_UNROLL
       for (int r = 0; r < R; ++r) {
         const __m512i xs = _mm512_set1_epi32(static_cast<int>(x[r]));
@@ -84,7 +86,7 @@ LORICA_DOT void BaseTile(const DotTileArgs& args) {
 }
 
 template <int P, int R>
-constexpr DotTileFunction TileOrNull() {
+constexpr TileFunction TileOrNull() {
   if constexpr (DotTileFits(R, P)) {
     return &BaseTile<R, P>;
   } else {
@@ -92,12 +94,12 @@ constexpr DotTileFunction TileOrNull() {
   }
 }
 template <int P, int... R>
-constexpr std::array<DotTileFunction, kDotTileRows> TileRow(std::integer_sequence<int, R...>) {
+constexpr std::array<TileFunction, kDotTileRows> TileRow(std::integer_sequence<int, R...>) {
   return {TileOrNull<P, R + 1>()...};
 }
-DotTileFunction TileFor(int rows, int panels) {
+TileFunction TileFor(int rows, int panels) {
   constexpr auto kRows = std::make_integer_sequence<int, kDotTileRows>();
-  static constexpr std::array<DotTileFunction, kDotTileRows> kTiles[] = {
+  static constexpr std::array<TileFunction, kDotTileRows> kTiles[] = {
       TileRow<1>(kRows), TileRow<2>(kRows), TileRow<4>(kRows)};
   return kTiles[panels / 2][static_cast<size_t>(rows - 1)];
 }

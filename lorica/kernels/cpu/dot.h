@@ -11,20 +11,9 @@
 #include <cstdint>
 
 #include "lorica/base/thread_pool.h"
+#include "lorica/kernels/cpu/tile_args.h"
 
 namespace lorica::kernels::cpu {
-
-struct DotTileArgs {
-  const uint32_t* x = nullptr;   // [pairs][R]
-  const std::byte* w = nullptr;  // first panel
-  int64_t panel_bytes = 0;       // from panel to panel
-  int64_t pairs = 0;
-  float* acc = nullptr;  // in and out: [R][P * 16]
-  // Lines to fetch meanwhile, one a pair; at least one.
-  const std::byte* const* prefetch = nullptr;
-  const std::byte* const* prefetch_last = nullptr;
-};
-using DotTileFunction = void (*)(const DotTileArgs&);
 
 inline constexpr int kDotTileRows = 16;
 
@@ -32,6 +21,10 @@ inline constexpr int kDotTileRows = 16;
 constexpr bool DotTileFits(int rows, int panels) {
   return rows >= 1 && rows <= kDotTileRows && rows * panels + panels <= 30;
 }
+
+// How far ahead of its use a line of weights is asked for by a tile that walks all of K alone; best
+// of those tried.
+constexpr int64_t DotPrefetchBytes(int panels) { return panels == 2 ? 4096 : 2048; }
 
 inline constexpr int kDotShrinkRows = 4;
 inline constexpr int kDotShrinkTiles = 4;
@@ -60,7 +53,7 @@ struct DotPackArgs {
 
 struct DotKernels {
   // `panels` is 1, 2 or 4 and the tile fits.
-  DotTileFunction (*tile)(int rows, int panels) = nullptr;
+  TileFunction (*tile)(int rows, int panels) = nullptr;
   // `rows` up to kDotShrinkRows, `tiles` 1, 2 or 4, at most DotShrinkTilesFor(rows).
   DotShrinkFunction (*shrink)(int rows, int tiles) = nullptr;
   void (*pack)(const DotPackArgs&) = nullptr;

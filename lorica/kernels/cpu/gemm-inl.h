@@ -10,6 +10,7 @@
 
 #include "lorica/kernels/cpu/lanes-inl.h"
 #include "lorica/kernels/cpu/packing.h"
+#include "lorica/kernels/cpu/tile_args.h"
 
 #if defined(LORICA_KERNELS_CPU_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LORICA_KERNELS_CPU_GEMM_INL_H_
@@ -40,18 +41,6 @@ constexpr bool TileFits(int rows, int panels) {
   return rows >= 1 && rows <= kMaxTileRows && rows * panels + panels - 1 <= kTileBudget;
 }
 
-struct TileArgs {
-  const float* x = nullptr;      // [pairs][R][2]
-  const std::byte* w = nullptr;  // first panel
-  int64_t panel_bytes = 0;       // from panel to panel
-  int64_t pairs = 0;             // even
-  float* acc = nullptr;          // in and out: [R][P * 16]
-  // Lines to fetch meanwhile, one a pair; at least one.
-  const std::byte* const* prefetch = nullptr;
-  const std::byte* const* prefetch_last = nullptr;
-};
-using TileFunction = void (*)(const TileArgs&);
-
 // How far ahead of its use a line of weights is asked for, in each panel; best of those tried. On
 // AVX2 a tall tile walks one panel alone, and a page ahead covers the borders of pages, where the
 // processor's own prefetcher stops.
@@ -69,9 +58,29 @@ struct Accumulators {
   W16 v[R][P];
 };
 
+// Panels one after another: x is read again for each, but only one panel's weights take registers.
+template <int R, int P>
+constexpr bool PanelByPanel() {
+  return HWY_TARGET == HWY_AVX2 && R * P > 5 && P > 1;
+}
+
 template <int R, int P, class Format>
 HWY_INLINE void MultiplyPair(const float* x, const std::byte* w, int64_t panel_bytes,
                              Accumulators<R, P>* acc) {
+  if constexpr (PanelByPanel<R, P>()) {
+    LORICA_UNROLL
+    for (int p = 0; p < P; ++p) {
+      W16 weights = Format::Even(w + p * panel_bytes);
+      LORICA_UNROLL
+      for (int r = 0; r < R; ++r) acc->v[r][p] = FmaW(weights, Splat<16>(x[2 * r]), acc->v[r][p]);
+      weights = Format::Odd(w + p * panel_bytes);
+      LORICA_UNROLL
+      for (int r = 0; r < R; ++r) {
+        acc->v[r][p] = FmaW(weights, Splat<16>(x[2 * r + 1]), acc->v[r][p]);
+      }
+    }
+    return;
+  }
   W16 weights[P];
   LORICA_UNROLL
   for (int p = 0; p < P; ++p) weights[p] = Format::Even(w + p * panel_bytes);
@@ -106,8 +115,10 @@ HWY_INLINE void AddToTotals(const Accumulators<R, P>& acc, float* totals) {
 // acc += x * W^T, block by block.
 template <int R, int P, class Format>
 void BaseTile(const TileArgs& args) {
-  const float* x = args.x;
+  const auto* x = reinterpret_cast<const float*>(args.x);
   const std::byte* w = args.w;
+  const std::byte* ahead = args.ahead;
+  const int64_t ahead_step = args.ahead_step;
   const int64_t panel_bytes = args.panel_bytes;
   // The list ends with a line that is fetched again and again: cheaper than a
   // second loop.
@@ -124,7 +135,8 @@ void BaseTile(const TileArgs& args) {
       hwy::Prefetch(*line);
       line += line < last ? 1 : 0;
       LORICA_UNROLL
-      for (int p = 0; p < P; ++p) hwy::Prefetch(w + p * panel_bytes + PrefetchBytes(R, P));
+      for (int p = 0; p < P; ++p) hwy::Prefetch(ahead + p * panel_bytes);
+      ahead += ahead_step;
       MultiplyPair<R, P, Format>(x, w, panel_bytes, &acc);
       x += 2 * R;
       w += Format::kPairBytes;

@@ -1,11 +1,14 @@
 // LoraLinear: packs x once, shrinks, then walks this worker's columns panel
-// group by panel group: base tile, expand, epilogue, while the outputs are in
-// cache.
+// group by panel group: base product, expand, epilogue, while the outputs are in
+// cache. Where rows are many, the shrinks run between the first groups.
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <span>
 
 #include "lorica/base/check.h"
 #include "lorica/base/thread_pool.h"
@@ -13,8 +16,10 @@
 #include "lorica/kernels/cpu/gemm-inl.h"
 #include "lorica/kernels/cpu/kernel_table.h"
 #include "lorica/kernels/cpu/lora-inl.h"
+#include "lorica/kernels/cpu/output_block-inl.h"
 #include "lorica/kernels/cpu/packed_input-inl.h"
 #include "lorica/kernels/cpu/packing.h"
+#include "lorica/kernels/cpu/shrink-inl.h"
 
 #if defined(LORICA_KERNELS_CPU_LINEAR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LORICA_KERNELS_CPU_LINEAR_INL_H_
@@ -28,259 +33,142 @@ namespace lorica::kernels::cpu::HWY_NAMESPACE {
 
 inline LinearTiling ChooseDotTiling(int64_t rows) {
   if (rows <= 6) return {6, 4};
-  if (rows == 15 || rows == 16) return {16, 1};
   return {14, 2};
 }
 
 inline LinearTiling ChooseTiling(int64_t rows) {
 #if HWY_TARGET == HWY_AVX3
   if (rows <= 5) return {5, 4};
-  if (rows <= 12) return {12, 2};
-  if (rows <= 16) return {16, 1};
   return {12, 2};
 #elif HWY_TARGET == HWY_AVX2
   if (rows == 1) return {1, 4};
   if (rows == 2) return {2, 2};
-  if (rows == 6) return {6, 1};
-  return {5, 1};
+  if (rows == 3) return {3, 2};
+  return {6, 1};
 #else
   return {kMaxTileRows, 1};
 #endif
 }
 
-inline bool AllBf16(std::span<const lora::TileRef> tiles) {
-  return std::all_of(tiles.begin(), tiles.end(),
-                     [](const lora::TileRef& tile) { return tile.dtype == DType::kBF16; });
-}
+// The panel groups of one worker, part by part.
+class GroupWalk {
+ public:
+  GroupWalk(const LinearState& state, const TeamMember& member) : state_(state), member_(member) {
+    Skip();
+  }
+  bool done() const { return part_ == static_cast<int32_t>(state_.p->parts.size()); }
+  PanelGroup Next() {
+    PanelGroup group{part_, panels_.begin, state_.panels};
+    while (group.panels > panels_.size()) group.panels /= 2;
+    panels_.begin += group.panels;
+    if (panels_.size() == 0) {
+      ++part_;
+      Skip();
+    }
+    return group;
+  }
 
-// Whether any adapter of the step has factors that the dot cannot read.
-inline bool NeedsF32Shrink(const LinearParams& p) {
-  for (const lora::Segment& segment : p.segments->segments()) {
-    for (const LinearPart& part : p.parts) {
-      if (!AllBf16(p.table->Entry(segment.slot, part.site).tiles)) return true;
+ private:
+  void Skip() {
+    for (; !done(); ++part_) {
+      const lora::ColumnRange columns =
+          lora::WorkerColumns(state_.p->parts[static_cast<size_t>(part_)].weight->n, kPanelColumns,
+                              member_.threads, member_.thread);
+      panels_ = {Panels(columns.begin), Panels(columns.end)};
+      if (panels_.size() > 0) return;
     }
   }
-  return false;
-}
 
-// The same sums on the bf16 dot.
-inline void DotShrinkItemRows(const LinearState& state, const lora::ShrinkItem& item,
-                              std::span<const lora::TileRef> tiles) {
-  for (int32_t row = item.row_begin; row < item.row_end;) {
-    const int rows = std::min(item.row_end - row, kDotShrinkRows);
-    DotShrinkArgs args;
-    for (int r = 0; r < rows; ++r) {
-      args.x[r] = state.dot_rows + (row + r + state.order.shift) * state.pairs;
-    }
-    args.pairs = state.pairs;
-    args.s_stride = item.s_stride;
-    float* s = state.p->s_scratch + item.s_offset + int64_t{row - item.row_begin} * item.s_stride;
-    for (int32_t t = item.tile_begin; t < item.tile_end;) {
-      int now = DotShrinkTilesFor(rows);
-      while (now > item.tile_end - t) now /= 2;
-      for (int i = 0; i < now; ++i) {
-        args.a[i] = tiles[static_cast<size_t>(t + i)].address;
-        args.scale[i] = tiles[static_cast<size_t>(t + i)].scale;
-      }
-      args.s = s + (t - item.tile_begin) * kTileRanks;
-      state.dot->shrink(rows, now)(args);
-      t += now;
-    }
-    row += rows;
-  }
-}
-
-inline void ShrinkItemRows(const LinearState& state, const lora::ShrinkItem& item) {
-  const LinearParams& p = *state.p;
-  const lora::Segment& segment = p.segments->segments()[static_cast<size_t>(item.segment)];
-  const LinearPart& part = p.parts[static_cast<size_t>(item.part)];
-  const std::span<const lora::TileRef> tiles = p.table->Entry(segment.slot, part.site).tiles;
-  if (state.dot != nullptr && AllBf16(tiles)) return DotShrinkItemRows(state, item, tiles);
-  for (int32_t row = item.row_begin; row < item.row_end;) {
-    const int rows = std::min(item.row_end - row, MostShrinkRows());
-    ShrinkArgs args;
-    for (int r = 0; r < rows; ++r) args.x[r] = state.ShrinkInput(row + r + state.order.shift);
-    args.k = p.k;
-    args.s_stride = item.s_stride;
-    float* s = p.s_scratch + item.s_offset + int64_t{row - item.row_begin} * item.s_stride;
-    for (int32_t t = item.tile_begin; t < item.tile_end;) {
-      const DType dtype = tiles[static_cast<size_t>(t)].dtype;
-      int now = ShrinkTilesFor(rows);
-      while (now > item.tile_end - t) now /= 2;
-      for (int i = 0; i < now; ++i) {
-        const lora::TileRef& tile = tiles[static_cast<size_t>(t + i)];
-        if (tile.dtype != dtype) now = 1;
-        args.a[i] = tile.address;
-        args.scale[i] = tile.scale;
-      }
-      args.s = s + (t - item.tile_begin) * kTileRanks;
-      Shrink(dtype, rows, now, args);
-      t += now;
-    }
-    row += rows;
-  }
-}
-
-inline void ShrinkAll(const LinearState& state, const TeamMember& member) {
-  const TraceScope scope(state.trace, Zone::kLoraShrink);
-  const lora::LoraPlan& plan = *state.p->plan;
-  for (int32_t w = member.thread; w < plan.workers; w += member.threads) {
-    const int32_t end = plan.shrink_begin[static_cast<size_t>(w) + 1];
-    for (int32_t i = plan.shrink_begin[static_cast<size_t>(w)]; i < end; ++i) {
-      ShrinkItemRows(state, plan.shrinks[static_cast<size_t>(i)]);
-    }
-  }
-}
-
-// A block of outputs on its way from the base product to y.
-struct OutputTile {
-  int32_t part = 0;
-  IndexRange rows;  // packed
-  int64_t panel = 0;
-  int64_t panels = 0;
-  float* acc = nullptr;  // [rows][panels * 16]
+  const LinearState& state_;
+  const TeamMember& member_;
+  int32_t part_ = 0;
+  IndexRange panels_;
 };
 
-// Adds the expands of the segments that meet the tile's rows. `segment` is
-// where the last tile stopped: segments and tiles both ascend.
-inline void ExpandInto(const LinearState& state, const OutputTile& tile, size_t* segment) {
-  const LinearParams& p = *state.p;
-  const auto& segments = p.segments->segments();
-  const int64_t begin = tile.rows.begin - state.order.shift;
-  const int64_t end = tile.rows.end - state.order.shift;
-  while (*segment < segments.size() && segments[*segment].end <= begin) ++*segment;
-  for (size_t i = *segment; i < segments.size() && segments[i].begin < end; ++i) {
-    const lora::ScratchSpan& span =
-        p.plan->Scratch(tile.part, static_cast<int32_t>(i), static_cast<int32_t>(segments.size()));
-    if (span.tiles == 0) continue;
-    const int64_t first = std::max<int64_t>(segments[i].begin, begin);
-    const int64_t last = std::min<int64_t>(segments[i].end, end);
-    ExpandArgs args;
-    args.s_stride = span.tiles * kTileRanks;
-    args.s = p.s_scratch + span.s_offset + (first - segments[i].begin) * args.s_stride;
-    args.tiles =
-        p.table->Entry(segments[i].slot, p.parts[static_cast<size_t>(tile.part)].site).tiles;
-    args.k = p.k;
-    args.panel = tile.panel;
-    args.acc_stride = tile.panels * kPanelColumns;
-    args.acc = tile.acc + (first - begin) * args.acc_stride;
-    Expand(last - first, tile.panels, args);
-  }
-}
+// Blocks whose base product was made before S was there.
+struct EarlyBlocks {
+  static constexpr int64_t kFloats = 24576;
+  static constexpr int kMost = 64;
+  alignas(64) float acc[kFloats];
+  int64_t used = 0;
+  int count = 0;
+  int finished = 0;
+  OutputBlock block[kMost];
 
-// Cache lines of B that the expand of a tile will read. B lies in pieces of a
-// few lines, so it is bound by the latency of misses: fetched one line a k pair
-// inside the base tile, it costs little.
-struct PrefetchList {
-  static constexpr int64_t kMost = 1024;
-  const std::byte* line[kMost];
-  int64_t count = 0;
+  bool Fits(const LinearState& state) const {
+    return count < kMost && used + state.p->rows * state.panels * kPanelColumns <= kFloats;
+  }
+  const OutputBlock& Add(const LinearState& state, const PanelGroup& group) {
+    OutputBlock& added = block[count++];
+    added = MakeBlock(state, group, {0, state.tiles.count}, acc + used);
+    used += added.rows.size() * added.stride();
+    return added;
+  }
 };
 
-inline void ListPrefetch(const LinearState& state, const OutputTile& tile, size_t segment,
-                         PrefetchList* list) {
-  list->count = 0;
-  const LinearParams& p = *state.p;
-  if (state.has_lora) {
-    const auto& segments = p.segments->segments();
-    const int64_t begin = tile.rows.begin - state.order.shift;
-    const int64_t end = tile.rows.end - state.order.shift;
-    const lora::SiteId site = p.parts[static_cast<size_t>(tile.part)].site;
-    for (size_t i = segment; i < segments.size() && segments[i].begin < end; ++i) {
-      if (segments[i].end <= begin) continue;
-      for (const lora::TileRef& ref : p.table->Entry(segments[i].slot, site).tiles) {
-        const int64_t panel_bytes = TileBPanelBytes(ref.dtype);
-        const std::byte* b = ref.address + TileABytes(ref.dtype, p.k) + tile.panel * panel_bytes;
-        for (int64_t at = 0; at < tile.panels * panel_bytes; at += kBufferAlignment) {
-          if (list->count < PrefetchList::kMost) list->line[list->count++] = b + at;
-        }
+// Where compute binds, A comes from memory for nothing while base products of the first groups run:
+// each fetches the pieces of A whose shrinks follow it.
+inline void ShrinkBetweenGroups(GroupWalk* groups, ShrinkWalk* shrinks, EarlyBlocks* early,
+                                LinearState* state) {
+  const LinearParams& p = *state->p;
+  const int64_t lines = std::min(PrefetchList::kMost, state->pairs * state->tiles.count);
+  while (!shrinks->done() && !groups->done() && early->Fits(*state)) {
+    PrefetchList list;
+    std::array<lora::ShrinkItem, 16> pieces;
+    size_t count = 0;
+    while (!shrinks->done() && count < pieces.size()) {
+      const std::span<const lora::TileRef> tiles = TilesOf(p, shrinks->Peek(1));
+      const int64_t tile_bytes = TileABytes(tiles.front().dtype, p.k);
+      const int64_t most = lines * kBufferAlignment / tile_bytes;
+      const lora::ShrinkItem piece =
+          shrinks->Peek(static_cast<int32_t>(std::clamp<int64_t>(most, 1, kShrinkTiles)));
+      const int64_t bytes = (piece.tile_end - piece.tile_begin) * tile_bytes;
+      if (count > 0 && list.count + bytes / kBufferAlignment > lines) break;
+      for (int32_t t = piece.tile_begin; t < piece.tile_end; ++t) {
+        list.Add(tiles[static_cast<size_t>(t)].address, tile_bytes);
+      }
+      shrinks->Pass(piece);
+      pieces[count++] = piece;
+    }
+    MultiplyBlock(*state, early->Add(*state, groups->Next()), list);
+    const auto begin = std::chrono::steady_clock::now();
+    for (size_t i = 0; i < count; ++i) ShrinkItemRows(*state, pieces[i]);
+    state->shrink_time += std::chrono::steady_clock::now() - begin;
+  }
+}
+
+inline void ShrinkTheRest(ShrinkWalk* shrinks, LinearState* state) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!shrinks->done()) {
+    const lora::ShrinkItem piece = shrinks->Peek(std::numeric_limits<int16_t>::max());
+    shrinks->Pass(piece);
+    ShrinkItemRows(*state, piece);
+  }
+  state->shrink_time += std::chrono::steady_clock::now() - begin;
+}
+
+// The other groups, and between them the early blocks' expands.
+inline void MultiplyGroups(GroupWalk* groups, EarlyBlocks* early, LinearState* state) {
+  alignas(64) float acc[kBlockFloats];
+  PrefetchList list;
+  LinesOfB lines_of_b;
+  while (!groups->done() || early->finished < early->count) {
+    const OutputBlock* late = nullptr;
+    if (early->finished < early->count) late = &early->block[early->finished++];
+    list.count = 0;
+    if (late != nullptr && state->has_lora) lines_of_b.AddTo(*state, *late, &list);
+    if (!groups->done()) {
+      const PanelGroup group = groups->Next();
+      for (int64_t tile = 0; tile < state->tiles.count; tile += state->block_tiles) {
+        const IndexRange tiles{tile, std::min(tile + state->block_tiles, state->tiles.count)};
+        const OutputBlock block = MakeBlock(*state, group, tiles, acc);
+        if (state->has_lora) lines_of_b.AddTo(*state, block, &list);
+        MultiplyBlock(*state, block, list);
+        FinishBlock(block, state);
+        list.count = 0;
       }
     }
-  }
-  if (list->count == 0) {
-    list->line[list->count++] = reinterpret_cast<const std::byte*>(tile.acc);
-  }
-}
-
-inline void StoreOutputs(const LinearState& state, const OutputTile& tile) {
-  const LinearPart& part = state.p->parts[static_cast<size_t>(tile.part)];
-  const int64_t n = part.weight->n;
-  for (int64_t panel = 0; panel < tile.panels; ++panel) {
-    const int64_t column = (tile.panel + panel) * kPanelColumns;
-    const int64_t columns = std::min(kPanelColumns, n - column);
-    const bool has_bias = part.epilogue.bias != nullptr;
-    const W16 bias =
-        has_bias ? LoadFirst(part.epilogue.bias + column, columns, 0.0f) : Splat<16>(0.0f);
-    for (int64_t i = 0; i < tile.rows.size(); ++i) {
-      W16 value = Load<16>(tile.acc + (i * tile.panels + panel) * kPanelColumns);
-      float* y = part.y + state.order.Row(tile.rows.begin + i) * part.y_stride + column;
-      if (has_bias) value = AddW(value, bias);
-      if (part.epilogue.add_to_output) value = AddW(LoadFirst(y, columns, 0.0f), value);
-      StoreFirst(value, y, columns);
-    }
-  }
-}
-
-template <class Args>
-void FillTileArgs(const Weight& weight, const OutputTile& tile, const PrefetchList& lines,
-                  Args* args) {
-  args->panel_bytes = PanelBytes(LayoutDType(weight.layout), weight.k);
-  args->w = weight.data.data() + tile.panel * args->panel_bytes;
-  args->pairs = Pairs(weight.k);
-  args->acc = tile.acc;
-  args->prefetch = lines.line;
-  args->prefetch_last = lines.line + lines.count - 1;
-}
-
-inline void MultiplyTile(const LinearState& state, const Weight& weight, const OutputTile& tile,
-                         const PrefetchList& lines) {
-  const auto rows = static_cast<int>(tile.rows.size());
-  const auto panels = static_cast<int>(tile.panels);
-  if (kernels::IsQuantized(LayoutDType(weight.layout))) {
-    const std::byte* const* last = lines.line + lines.count - 1;
-    MultiplyQuantTile(state.quant, weight,
-                      {tile.rows, tile.panel, tile.panels, tile.acc, lines.line, last});
-  } else if (state.dot != nullptr) {
-    DotTileArgs args;
-    FillTileArgs(weight, tile, lines, &args);
-    args.x = state.DotTile(tile.rows.begin);
-    state.dot->tile(rows, panels)(args);
-  } else {
-    TileArgs args;
-    FillTileArgs(weight, tile, lines, &args);
-    args.x = state.PackedTile(tile.rows.begin);
-    BaseTileFor(LayoutDType(weight.layout), rows, panels)(args);
-  }
-}
-
-inline void MultiplyColumns(int32_t part_index, IndexRange panels, LinearState* state_out) {
-  const LinearState& state = *state_out;
-  const LinearParams& p = *state.p;
-  const Weight& weight = *p.parts[static_cast<size_t>(part_index)].weight;
-  alignas(64) float acc[kMaxTileRows * kMaxTilePanels * kPanelColumns];
-  PrefetchList lines;
-  int64_t now = 0;
-  for (int64_t panel = panels.begin; panel < panels.end; panel += now) {
-    now = state.panels;
-    while (now > panels.end - panel) now /= 2;
-    size_t segment = 0;
-    for (int64_t t = 0; t < state.tiles.count; ++t) {
-      OutputTile tile;
-      tile.part = part_index;
-      tile.rows = state.tiles.Tile(t);
-      tile.panel = panel;
-      tile.panels = now;
-      tile.acc = acc;
-      std::fill_n(acc, tile.rows.size() * now * kPanelColumns, 0.0f);
-      ListPrefetch(state, tile, segment, &lines);
-      MultiplyTile(state, weight, tile, lines);
-      if (state.has_lora) {
-        const auto begin = std::chrono::steady_clock::now();
-        ExpandInto(state, tile, &segment);
-        state_out->expand_time += std::chrono::steady_clock::now() - begin;
-      }
-      StoreOutputs(state, tile);
-    }
+    if (late != nullptr) FinishBlock(*late, state);
   }
 }
 
@@ -325,6 +213,7 @@ inline LinearState MakeState(const LinearParams& p, const LinearMeans& means,
   const auto tallest = static_cast<int>(state.tiles.Tile(0).size());
   state.panels = chosen.panels;
   while (!state.TileFits(tallest, state.panels)) state.panels /= 2;
+  state.block_tiles = std::max<int64_t>(1, kBlockFloats / (tallest * state.panels * kPanelColumns));
   state.x_is_packed = p.rows == 1 && p.k % 4 == 0 && p.activation_type == ActivationType::kF32 &&
                       state.quant.kernels == nullptr;
   state.trace = member.thread == 0 ? p.trace : nullptr;
@@ -351,21 +240,24 @@ inline void RunLinear(const LinearParams& p, const LinearMeans& means, const Tea
     }
   }
   if (!state.x_is_packed) PackInput(state, member);
+  GroupWalk groups(state, member);
+  EarlyBlocks early;
   if (state.has_lora) {
-    if (p.activation_type == ActivationType::kBf16) member.Sync();
-    ShrinkAll(state, member);
+    // Early blocks hold whole groups, so all rows must fit one block.
+    const bool between = state.tiles.count > 1 && state.tiles.count <= state.block_tiles;
+    ShrinkWalk shrinks(p, member);
+    if (between || p.activation_type == ActivationType::kBf16) member.Sync();
+    if (between) ShrinkBetweenGroups(&groups, &shrinks, &early, &state);
+    ShrinkTheRest(&shrinks, &state);
   }
   if (!state.x_is_packed || state.has_lora) member.Sync();
-  for (size_t part = 0; part < p.parts.size(); ++part) {
-    const lora::ColumnRange columns =
-        lora::WorkerColumns(p.parts[part].weight->n, kPanelColumns, member.threads, member.thread);
-    MultiplyColumns(static_cast<int32_t>(part), {Panels(columns.begin), Panels(columns.end)},
-                    &state);
-  }
+  MultiplyGroups(&groups, &early, &state);
   if (state.has_lora && state.trace != nullptr) {
-    state.trace->Add(
-        Zone::kLoraExpand,
-        std::chrono::duration_cast<std::chrono::nanoseconds>(state.expand_time).count());
+    const auto nanoseconds = [](std::chrono::steady_clock::duration time) {
+      return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+    };
+    state.trace->Add(Zone::kLoraShrink, nanoseconds(state.shrink_time));
+    state.trace->Add(Zone::kLoraExpand, nanoseconds(state.expand_time));
   }
 }
 

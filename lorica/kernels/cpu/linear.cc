@@ -17,7 +17,9 @@
 #include "lorica/kernels/cpu/gemm-inl.h"
 #include "lorica/kernels/cpu/linear-inl.h"
 #include "lorica/kernels/cpu/lora-inl.h"
+#include "lorica/kernels/cpu/output_block-inl.h"
 #include "lorica/kernels/cpu/packed_input-inl.h"
+#include "lorica/kernels/cpu/shrink-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lorica::kernels::cpu::HWY_NAMESPACE {

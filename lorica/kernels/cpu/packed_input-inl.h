@@ -47,12 +47,16 @@ struct RowOrder {
   int64_t Row(int64_t packed) const { return row_of == nullptr ? packed : row_of[packed]; }
 };
 
+// Outputs that wait in cache while a run of register tiles walks K.
+inline constexpr int64_t kBlockFloats = 4096;
+
 struct LinearState {
   const LinearParams* p = nullptr;
   bool has_lora = false;
   bool x_is_packed = false;  // one row, read where it lies
   int64_t pairs = 0;
   RowTiles tiles;
+  int64_t block_tiles = 1;  // register tiles that walk K together
   int panels = 1;
   RowOrder order;
   float* rounded_x = nullptr;       // [rows, K] in packed order: bf16 activations with LoRA
@@ -61,10 +65,21 @@ struct LinearState {
   QuantInput quant;                 // of parts whose weights are quantised
   bool packs_plain = true;          // x is packed as f32 or for the dot
   Trace* trace = nullptr;           // of thread 0
+  std::chrono::steady_clock::duration shrink_time{};
   std::chrono::steady_clock::duration expand_time{};
 
-  const float* PackedTile(int64_t first_row) const {
-    return x_is_packed ? p->x : p->packed_x + first_row * pairs * 2;
+  // Packed rows of the register tile that begins at a row, and what a pair takes there.
+  const std::byte* TileInput(int64_t first_row) const {
+    const float* packed = x_is_packed ? p->x : p->packed_x + first_row * pairs * 2;
+    return dot != nullptr ? reinterpret_cast<const std::byte*>(DotTile(first_row))
+                          : reinterpret_cast<const std::byte*>(packed);
+  }
+  int64_t PairBytes() const { return dot != nullptr ? 4 : 8; }
+  TileFunction TileFor(DType dtype, int rows, int panels) const {
+    return dot != nullptr ? dot->tile(rows, panels) : BaseTileFor(dtype, rows, panels);
+  }
+  int64_t PrefetchBytes(int rows, int panels) const {
+    return dot != nullptr ? DotPrefetchBytes(panels) : HWY_NAMESPACE::PrefetchBytes(rows, panels);
   }
   uint32_t* DotTile(int64_t first_row) const {
     return reinterpret_cast<uint32_t*>(p->packed_x) + first_row * pairs;
