@@ -45,8 +45,10 @@ void BuildPlan(const CallSites& call, const SegmentTable& segments, const Weight
   }
   if (limits.form == PlanLimits::Form::kTwoPhase) {
     BuildTwoPhase(input, plan);
-  } else {
+  } else if (limits.form == PlanLimits::Form::kFused) {
     BuildFused(input, plan);
+  } else {
+    BuildSplit(input, plan);
   }
 }
 

@@ -3,8 +3,9 @@
 // indices and offsets, no pointers: tile addresses come from the weight table. Calls with equal
 // signatures share a plan. Built by the engine thread once a step into reused storage.
 //
-// Two forms: two-phase plans (CPU) list shrinks, a meeting of all workers, then expands; fused
-// plans (a matrix unit) list items that recompute the shrink for their column range. Either way
+// Three forms: two-phase plans (CPU) list shrinks, a meeting of all workers, then expands; fused
+// plans (a matrix unit) list items that recompute the shrink for their column range; split plans (a
+// matrix unit whose cores can meet) are two-phase with the shrink cut along k as well. Either way
 // each element of y has at most one writer in a launch.
 #pragma once
 
@@ -21,7 +22,7 @@ namespace lorica::lora {
 
 // What a backend can do; it states them once.
 struct PlanLimits {
-  enum class Form : uint8_t { kTwoPhase, kFused };
+  enum class Form : uint8_t { kTwoPhase, kFused, kSplit };
   Form form = Form::kTwoPhase;
   int32_t workers = 1;          // threads or cores
   int32_t row_quantum = 1;      // rows that one item pads to (16 on a matrix unit)
@@ -29,7 +30,20 @@ struct PlanLimits {
   int32_t rank_quantum = 8;     // ranks of a tile
   int32_t column_quantum = 16;  // columns of a panel: ranges begin at its multiples
   int64_t local_bytes = 0;      // for S in f32 of one fused item; 0: no limit
+  // Of split plans: inputs of a slice of k are a multiple of the quantum, and of K and these two
+  // alone, so that a sum is cut alike in every company.
+  int32_t slice_quantum = 512;
+  int32_t most_slices = 8;
+
+  int64_t SliceOf(int64_t k) const {
+    const int64_t part = (k + most_slices - 1) / most_slices;
+    return (part + slice_quantum - 1) / slice_quantum * slice_quantum;
+  }
+  int64_t SlicesOf(int64_t k) const { return (k + SliceOf(k) - 1) / SliceOf(k); }
 };
+
+// Rounds of a split plan.
+constexpr int32_t kSplitRounds = 2;
 
 // S of a (site of the call, segment): rows of the segment by tiles of the slot at that site.
 struct ScratchSpan {
@@ -47,6 +61,13 @@ struct ShrinkItem {
   int32_t tile_end = 0;
   int64_t s_offset = 0;  // of (row_begin, tile_begin), in floats
   int32_t s_stride = 0;  // floats from row to row
+  // Of split plans: the inputs that are summed; S is then [tiles][rows][slices][rank_quantum], and
+  // s_offset that of (tile 0, row_begin, this slice). Else 0, and all inputs are.
+  int32_t k_begin = 0;
+  int32_t k_end = 0;
+  // Of split plans: all workers meet between their shrinks of each round and its expands. A worker
+  // does all its shrinks, round by round, then its expands.
+  int32_t round = 0;
 };
 
 // y[rows, columns] += S[rows, all tiles] * B[all tiles, columns]^T, tiles in order.
@@ -60,6 +81,7 @@ struct ExpandItem {
   int32_t tiles = 0;
   int64_t s_offset = 0;  // of (row_begin, tile 0), in floats
   int32_t s_stride = 0;
+  int32_t round = 0;
 };
 
 // Shrink and expand by one worker, S staying local; segments of equal rank may be side by side:

@@ -15,6 +15,8 @@ constexpr int64_t kTargets = 8;
 // A piece's own columns are worth at least this part of the shrink that it repeats: idle cores cost
 // nothing, and the same A comes from L2, but each piece has its own start and end.
 constexpr int64_t kLeastShare = 24;
+// Fewest rows of an item: a unit that pads to more still reads only the rows that are there.
+constexpr int32_t kLeastRows = 4;
 // The search for the least greatest load ends within 1/64 of it.
 constexpr int64_t kPrecision = 64;
 
@@ -24,14 +26,6 @@ int64_t RoundUp(int64_t value, int64_t quantum) {
 
 int64_t PieceCost(const FusedBlock& block) {
   return block.fixed_cost + (block.column_cost + block.pieces - 1) / block.pieces;
-}
-
-// Most rows of one item, so that its S fits the core.
-int32_t RowsThatFit(const PlanLimits& limits, int32_t tiles, int32_t most) {
-  if (limits.local_bytes == 0) return most;
-  const int64_t row_bytes = int64_t{tiles} * limits.rank_quantum * 4;
-  const int64_t rows = limits.local_bytes / row_bytes / limits.row_quantum * limits.row_quantum;
-  return static_cast<int32_t>(std::clamp<int64_t>(rows, limits.row_quantum, most));
 }
 
 void ListBlocks(const PlanInput& input, int32_t most_rows, LoraPlan* plan) {
@@ -177,11 +171,14 @@ void BuildFused(const PlanInput& input, LoraPlan* plan) {
   int64_t best_target = 0;
   int64_t best_cap = std::numeric_limits<int64_t>::max();
   const auto half = [&](int32_t rows) {
+    if (rows <= limits.row_quantum) return rows / 2;
     return rows / 2 / limits.row_quantum * limits.row_quantum;
   };
   int32_t first_rows = limits.row_block;
   while (half(first_rows) >= std::max(longest, limits.row_quantum)) first_rows = half(first_rows);
-  for (int32_t rows = first_rows; rows >= limits.row_quantum; rows = half(rows)) {
+  const int32_t least_rows = std::min(kLeastRows, limits.row_quantum);
+  for (int32_t rows = first_rows; rows >= least_rows; rows = half(rows)) {
+    if (rows < limits.row_quantum && rows >= longest) break;
     ListBlocks(input, rows, plan);
     if (plan->blocks.empty()) return;
     int64_t total = 0;

@@ -48,6 +48,14 @@ PlanLimits MatrixUnit(int32_t workers) {
   return limits;
 }
 
+PlanLimits MeetingUnit(int32_t workers) {
+  PlanLimits limits = MatrixUnit(workers);
+  limits.form = PlanLimits::Form::kSplit;
+  limits.slice_quantum = 16;
+  limits.most_slices = 4;
+  return limits;
+}
+
 PlanLimits Cpu(int32_t workers) {
   PlanLimits limits;
   limits.workers = workers;
@@ -225,10 +233,83 @@ void CheckFused(const Case& c) {
   ASSERT_TRUE(counts == Expected(c, p, true));
 }
 
-Case AnyCase(bool fused) {
+// Each input of each tile is summed once, in slices that K alone decides, before the meeting that
+// its expand waits for.
+void CheckSplit(const Case& c) {
+  const Planned p(c);
+  const LoraPlan& plan = p.plan;
+  ASSERT_TRUE(plan.fused.empty());
+  ASSERT_TRUE(BeginsAreSound(plan.shrink_begin, plan.shrinks.size(), c.limits.workers));
+  ASSERT_TRUE(BeginsAreSound(plan.expand_begin, plan.expands.size(), c.limits.workers));
+  const auto& segments = p.segments.segments();
+  const auto fits = [&](int32_t rows, int32_t tiles) {
+    const int64_t pad = c.limits.row_quantum;
+    return rows <= c.limits.row_block &&
+           (c.limits.local_bytes == 0 ||
+            (rows + pad - 1) / pad * pad * tiles * c.limits.rank_quantum * 4 <=
+                c.limits.local_bytes);
+  };
+  Counts slices, expected_slices, floats, columns;
+  std::map<std::tuple<int32_t, int32_t>, int32_t> rounds;  // of (part, row)
+  const int64_t k = c.call.shape[0].k;
+  for (const ShrinkItem& item : plan.shrinks) {
+    const Segment& segment = segments[static_cast<size_t>(item.segment)];
+    ASSERT_GE(item.row_begin, segment.begin);
+    ASSERT_LE(item.row_end, segment.end);
+    ASSERT_EQ(item.tile_begin, 0);
+    ASSERT_EQ(item.tile_end, TilesAt(c, item.part, segment.slot));
+    ASSERT_TRUE(fits(item.row_end - item.row_begin, item.tile_end));
+    ASSERT_EQ(item.k_begin % c.limits.SliceOf(k), 0);
+    ASSERT_EQ(item.k_end, std::min(k, item.k_begin + c.limits.SliceOf(k)));
+    for (int32_t row = item.row_begin; row < item.row_end; ++row) {
+      ++slices[{item.part, row, item.k_begin}];
+      rounds[{item.part, row}] = item.round;
+      for (int32_t t = 0; t < item.tile_end; ++t) {
+        const int64_t at =
+            item.s_offset +
+            (int64_t{t} * (item.row_end - item.row_begin) + row - item.row_begin) * item.s_stride;
+        ASSERT_LE(at + c.limits.rank_quantum, plan.s_floats);
+        const int times = ++floats[{0, 0, at}];
+        ASSERT_EQ(times, 1);
+      }
+    }
+  }
+  for (const ExpandItem& item : plan.expands) {
+    ASSERT_TRUE(fits(item.row_end - item.row_begin, item.tiles));
+    ASSERT_EQ(item.column_begin % c.limits.column_quantum, 0);
+    for (int32_t row = item.row_begin; row < item.row_end; ++row) {
+      const int32_t round = rounds[{item.part, row}];
+      ASSERT_EQ(item.round, round);
+      for (int32_t n = item.column_begin; n < item.column_end; ++n) {
+        ++columns[{item.part, row, n}];
+      }
+    }
+  }
+  for (const auto& [key, count] : Expected(c, p, false)) {
+    const auto& [part, row, tile] = key;
+    for (int64_t at = 0; tile == 0 && at < k; at += c.limits.SliceOf(k)) {
+      expected_slices[{part, row, at}] = 1;
+    }
+  }
+  ASSERT_TRUE(slices == expected_slices);
+  ASSERT_TRUE(columns == Expected(c, p, true));
+  for (int32_t worker = 0; worker < c.limits.workers; ++worker) {
+    const auto w = static_cast<size_t>(worker);
+    for (int32_t i = plan.shrink_begin[w] + 1; i < plan.shrink_begin[w + 1]; ++i) {
+      ASSERT_LE(plan.shrinks[static_cast<size_t>(i) - 1].round,
+                plan.shrinks[static_cast<size_t>(i)].round);
+    }
+    for (int32_t i = plan.expand_begin[w] + 1; i < plan.expand_begin[w + 1]; ++i) {
+      ASSERT_LE(plan.expands[static_cast<size_t>(i) - 1].round,
+                plan.expands[static_cast<size_t>(i)].round);
+    }
+  }
+}
+
+Case AnyCase(bool fused, bool split = false) {
   Case c;
   const int32_t workers = *rc::gen::inRange(1, 9);
-  c.limits = fused ? MatrixUnit(workers) : Cpu(workers);
+  c.limits = split ? MeetingUnit(workers) : fused ? MatrixUnit(workers) : Cpu(workers);
   c.limits.row_block = fused ? *rc::gen::element(16, 48, 64) : *rc::gen::element(1, 5, 64);
   if (fused) c.limits.local_bytes = *rc::gen::element<int64_t>(0, 16 * 128 * 4, 65536);
   std::vector<int64_t> columns;
@@ -264,6 +345,38 @@ TEST(Plan, FusedItemsWriteEachElementOnce) {
     CheckFused(AnyCase(true));
     RC_ASSERT(!testing::Test::HasFatalFailure());
   }));
+}
+
+TEST(Plan, SplitItemsSumAndWriteEachElementOnce) {
+  EXPECT_TRUE(rc::check([] {
+    CheckSplit(AnyCase(true, true));
+    RC_ASSERT(!testing::Test::HasFatalFailure());
+  }));
+}
+
+// Sixteen adapters on twenty cores: no core has a fifth more to do than another.
+TEST(Plan, SplitItemsShareOutEvenly) {
+  Case c{Qkv(4096, {4096}), MeetingUnit(20), std::vector<Ranks>(16, Ranks{16}), {}};
+  c.limits.slice_quantum = 512;
+  c.limits.most_slices = 8;
+  for (int32_t slot = 0; slot < 16; ++slot) c.rows.push_back({slot});
+  CheckSplit(c);
+  const Planned p(c);
+  int64_t least = INT64_MAX, most = 0;
+  for (size_t w = 0; w < 20; ++w) {
+    int64_t work = 0;
+    for (int32_t i = p.plan.shrink_begin[w]; i < p.plan.shrink_begin[w + 1]; ++i) {
+      const ShrinkItem& item = p.plan.shrinks[static_cast<size_t>(i)];
+      work += item.k_end - item.k_begin;
+    }
+    for (int32_t i = p.plan.expand_begin[w]; i < p.plan.expand_begin[w + 1]; ++i) {
+      const ExpandItem& item = p.plan.expands[static_cast<size_t>(i)];
+      work += item.column_end - item.column_begin;
+    }
+    least = std::min(least, work);
+    most = std::max(most, work);
+  }
+  EXPECT_LE(most, least + least / 5);
 }
 
 TEST(Plan, TheArticlesCases) {
