@@ -22,7 +22,8 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDER = 'lorica/kernels/ascend/'
 KERNELS = {
-    'lora_linear': ['lora_linear_loader.h', 'lora_linear.cpp'],
+    'lora_linear': ['lora_linear_item.h', 'lora_linear_loader.h', 'lora_linear_cube.h', 'lora_linear.cpp',
+                    'lora_linear_split.cpp'],
     'lora_linear_310': ['lora_linear_310.cpp'],
     'vector_baseline': ['vector_baseline.cpp'],
     'base_linear': ['base_linear.cpp'],
@@ -94,7 +95,7 @@ def numeric(expr):
                     r'work_|sums_|part_|wide_|y_wide_|lanes_|every_lane|lanes|first|!kFused|'
                     r'kTileA|kTileB|item_|words_|span|member|first_group|lanes\[lane\])', expr):
         return False
-    if expr.startswith(('x_[', 'y_[', 'w_[', 'weights_[', 'from[', 's_[', 'a_[', 'b_[', 'part[',
+    if expr.startswith(('sums[', 'x_[', 'y_[', 'w_[', 'weights_[', 'from[', 's_[', 'a_[', 'b_[', 'part[',
                         'source', 'lanes[')):
         return False
     return True
@@ -159,6 +160,8 @@ class File:
             before = self.blank[:m.start()].rstrip()
             self.drop(m.start(), 'PipeBarrier<%s> dropped' % m.group(1))
             del before
+        for m in re.finditer(r'AscendC::(CrossCore(?:Set|Wait)Flag)<0, (\w+)>\(', self.blank):
+            self.drop(m.start(), '%s<%s> dropped' % (m.group(1), m.group(2)))
 
     def queues(self):
         for m in re.finditer(r'\w+\.(EnQue|FreeTensor)\((\w+)\);', self.blank):
@@ -205,7 +208,7 @@ class File:
                     self.shift(a, b, (1, -1), what)
 
     def offsets(self):
-        for m in re.finditer(r'\b(x_|y_|w_|weights_|from|s_|a_|b_)\[', self.blank):
+        for m in re.finditer(r'\b(x_|y_|w_|weights_|from|s_|a_|b_|sums)\[', self.blank):
             end = match(self.blank, m.end() - 1, '[', ']')
             self.shift(m.end(), end - 1, (16,), 'GM offset')
 
@@ -228,7 +231,7 @@ class File:
         for m in re.finditer(r'\b(if|while) \(', self.blank):
             end = match(self.blank, m.end() - 1)
             expr = self.text[m.end():end - 1]
-            if re.fullmatch(r'!?kFused|kLoadsY|items == 0', expr):
+            if re.fullmatch(r'!?kFused|kLoadsY|items == 0|kForm == Form::k\w+', expr):
                 continue
             self.flip(m.end(), end - 1, m.group(1))
         for m in re.finditer(r'loaded_ - x_used_ == (2)|used_ < (kSlots)', self.blank):
@@ -310,9 +313,13 @@ def build(kernel, build_dir, work):
     common = ['-O1', '-ffp-contract=off', '-I' + work, '-I' + ROOT,
               '-I' + os.path.join(ROOT, FOLDER, 'sim/include'), '-w']
     compiler = os.environ.get('CXX', 'g++')
-    kernel_object = os.path.join(work, kernel + '.o')
-    subprocess.run([compiler, '-std=c++17', '-fno-exceptions', *common, '-c',
-                    os.path.join(work, kernel + '.cpp'), '-o', kernel_object], check=True)
+    kernel_objects = []
+    for name in KERNELS[kernel]:
+        if name.endswith('.h'):
+            continue
+        kernel_objects.append(os.path.join(work, name[:-4] + '.o'))
+        subprocess.run([compiler, '-std=c++17', '-fno-exceptions', *common, '-c',
+                        os.path.join(work, name), '-o', kernel_objects[-1]], check=True)
     libs = ['lorica/kernels/ascend/liblorica_ascend.a',
             'lorica/kernels/ascend/liblorica_ascend_kernels.a',
             'lorica/kernels/ascend/sim/liblorica_ascend_sim.a', 'lorica/kernels/liblorica_kernels.a',
@@ -320,7 +327,7 @@ def build(kernel, build_dir, work):
             'lorica/base/liblorica_base.a']
     program = os.path.join(work, 'runner')
     subprocess.run([compiler, '-std=c++20', *common, '-DLORICA_KERNEL_' + kernel,
-                    os.path.join(ROOT, FOLDER, 'tools/mutation_runner.cc'), kernel_object,
+                    os.path.join(ROOT, FOLDER, 'tools/mutation_runner.cc'), *kernel_objects,
                     *[os.path.join(build_dir, lib) for lib in libs], '-lcrypto', '-lspdlog', '-lfmt',
                     '-lboost_json', '-lpthread', '-o', program], check=True)
     jobs = [([str(i + 1)], row) for i, row in enumerate(mutants.rows)]

@@ -12,6 +12,13 @@ void lora_linear_f16_atomic(uint8_t* x, uint8_t* program, uint8_t* identity);
 void lora_linear_bf16_atomic(uint8_t* x, uint8_t* program, uint8_t* identity);
 void lora_linear_f16_f32(uint8_t* x, uint8_t* program, uint8_t* identity);
 void lora_linear_bf16_f32(uint8_t* x, uint8_t* program, uint8_t* identity);
+// The same of split programs, KernelType::kMixAic1_0, all blocks on cores at once.
+void lora_linear_split_f16(uint8_t* x, uint8_t* program, uint8_t* identity);
+void lora_linear_split_bf16(uint8_t* x, uint8_t* program, uint8_t* identity);
+void lora_linear_split_f16_atomic(uint8_t* x, uint8_t* program, uint8_t* identity);
+void lora_linear_split_bf16_atomic(uint8_t* x, uint8_t* program, uint8_t* identity);
+void lora_linear_split_f16_f32(uint8_t* x, uint8_t* program, uint8_t* identity);
+void lora_linear_split_bf16_f32(uint8_t* x, uint8_t* program, uint8_t* identity);
 // Arch 2002; `identity` is not read.
 void lora_linear_310(uint8_t* x, uint8_t* program, uint8_t* identity);
 // vector_baseline.h; s is [tokens, 64] of fp32.

@@ -44,9 +44,9 @@ class LoraLinear310 {
     numbers_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(program));
     x_.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(x));
     const uint32_t core = static_cast<uint32_t>(AscendC::GetBlockIdx());
-    const uint64_t share = Word(kCoresAt + core);
+    const uint64_t share = Word(kCoresAt + core * kCoreWords + kCoreFirst);
     uint32_t item = static_cast<uint32_t>(share);
-    const uint32_t items = static_cast<uint32_t>(share >> 32);
+    const uint32_t items = FieldOf(Word(kCoresAt + core * kCoreWords + kCoreRest), 0);
     if (items == 0) return;
     AscendC::SetFlag<HardEvent::MTE1_MTE2>(0);
     AscendC::SetFlag<HardEvent::M_MTE1>(0);

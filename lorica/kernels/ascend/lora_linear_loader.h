@@ -1,149 +1,41 @@
-// Device code of lora_linear.cpp: where everything lies in the core's memories, an item's words,
-// and the Loader, which brings x, A, B and y from memory into L1 ahead of their use. One core owns
-// each object; C++17, no standard library.
+// Device code of lora_linear_cube.h: the Loader, which brings x, A, B, y and the sums of slices
+// from memory into L1 ahead of their use. One core owns each object; C++17, no standard library.
 #pragma once
 
 #include "kernel_operator.h"
-#include "lorica/kernels/ascend/lora_program.h"
+#include "lorica/kernels/ascend/lora_linear_item.h"
 
 namespace lorica {
 namespace ascend {
 
-using AscendC::HardEvent;
-using AscendC::TPosition;
-
-// L1, in bytes.
-constexpr uint32_t kXBytes = kMaxRows * kBlock * 2;
-constexpr uint32_t kSlotWeights = kGroupTiles * kFractal * kBlock * 2;
-constexpr uint32_t kSlotY = 16384;
-constexpr uint32_t kSlotBytes = kSlotWeights + kSlotY;
-constexpr uint32_t kSlots = 4;
-constexpr uint32_t kSlotAt = 2 * kXBytes;
-constexpr uint32_t kSAt = kSlotAt + kSlots * kSlotBytes;
-constexpr uint32_t kIdentityAt = kSAt + kMaxRowRanks * 2;
-constexpr uint32_t kIdentityFractals = 1;
-// L0A: two halves; while expanding, S lies in the first and two tiles of y in the second.
-constexpr uint32_t kHalfL0 = 32768;
-// L0B: two halves; while expanding, the identity lies at the end of each.
-constexpr uint32_t kIdentityL0 = kHalfL0 - kIdentityFractals * kFractalBytes;
-// L0C: S, then two tiles of y.
-constexpr uint32_t kYL0C = kMaxRowRanks * 4;
-constexpr uint32_t kYL0CBytes = 32768;
-
-// The words of one item.
-class Item {
- public:
-  __aicore__ inline void Read(AscendC::GlobalTensor<uint64_t>& words, uint32_t at) {
-    const uint64_t size = words.GetValue(at + kItemSize);
-    const uint64_t shape = words.GetValue(at + kItemShape);
-    const uint64_t range = words.GetValue(at + kItemColumns);
-    y = words.GetValue(at + kItemY);
-    next = at + static_cast<uint32_t>(size);
-    rows = FieldOf(size, 2);
-    runs = FieldOf(size, 3);
-    inner = FieldOf(shape, 0);
-    tiles = FieldOf(shape, 1);
-    members = FieldOf(shape, 2);
-    steps = FieldOf(shape, 3);
-    column_begin = FieldOf(range, 0);
-    column_end = FieldOf(range, 1);
-    pitch = FieldOf(range, 2);
-    group = FieldOf(range, 3);
-    row_blocks = (rows + kFractal - 1) / kFractal;
-    padded = row_blocks * kFractal;
-    groups = (tiles + kGroupTiles - 1) / kGroupTiles;
-    runs_at = at + kItemHead;
-    members_at = runs_at + runs * kRunWords;
-    tiles_at = members_at + members * kMemberWords;
-  }
-  // The group after the one at hand, and its tiles.
-  __aicore__ inline void NextGroup() { group = group + 1 == groups ? 0 : group + 1; }
-  __aicore__ inline uint32_t GroupTiles() const {
-    const uint32_t left = tiles - group * kGroupTiles;
-    return left < kGroupTiles ? left : kGroupTiles;
-  }
-
-  uint32_t next = 0;
-  uint32_t rows = 0;
-  uint32_t row_blocks = 0;
-  uint32_t padded = 0;
-  uint32_t inner = 0;
-  uint32_t tiles = 0;
-  uint32_t groups = 0;
-  uint32_t group = 0;
-  uint32_t members = 0;
-  uint32_t runs = 0;
-  uint32_t column_begin = 0;
-  uint32_t column_end = 0;
-  uint32_t pitch = 0;
-  uint32_t steps = 0;
-  uint64_t y = 0;
-  uint32_t runs_at = 0;
-  uint32_t members_at = 0;
-  uint32_t tiles_at = 0;
-};
-
-// The columns of one member, chunk by chunk, from the chunk where this core begins.
-class Chunks {
- public:
-  __aicore__ inline void Begin(AscendC::GlobalTensor<uint64_t>& words, const Item& item,
-                               uint32_t member) {
-    const uint32_t at = item.members_at + member * kMemberWords;
-    const uint64_t span = words.GetValue(at + kMemberSpan);
-    const uint64_t chunk = words.GetValue(at + kMemberChunk);
-    run_begin = FieldOf(span, 0);
-    run_end = FieldOf(span, 1);
-    tile = FieldOf(span, 2);
-    tiles = FieldOf(span, 3);
-    width_ = FieldOf(chunk, 0);
-    begin_ = item.column_begin;
-    end_ = item.column_end;
-    at_ = begin_ + FieldOf(chunk, 1) * width_;
-    left_ = (end_ - begin_ + width_ - 1) / width_;
-    Place();
-  }
-  __aicore__ inline bool Done() const { return left_ == 0; }
-  __aicore__ inline void Next() {
-    --left_;
-    at_ += width_;
-    if (at_ >= end_) at_ = begin_;
-    Place();
-  }
-
-  uint32_t run_begin = 0;
-  uint32_t run_end = 0;
-  uint32_t tile = 0;
-  uint32_t tiles = 0;
-  uint32_t column = 0;
-  uint32_t columns = 0;
-
- private:
-  __aicore__ inline void Place() {
-    column = at_;
-    columns = end_ - at_ < width_ ? end_ - at_ : width_;
-  }
-  uint32_t width_ = 0;
-  uint32_t begin_ = 0;
-  uint32_t end_ = 0;
-  uint32_t at_ = 0;
-  uint32_t left_ = 0;
-};
-
 // GM -> L1, ahead of the rest: the load of every unit (the A tiles of a group at a block of k, or
 // the B tiles and y of a chunk) is issued up to kSlots units before the unit is used, over the
 // borders of phases and items, so that MTE2 never waits for the scalar unit.
-template <typename T, typename Y, bool kLoadsY>
+template <typename T, typename Y, bool kLoadsY, Form kForm>
 class Loader {
  public:
-  __aicore__ inline void Begin(GM_ADDR x, GM_ADDR program, uint32_t item, uint32_t items) {
+  // `share` and `rest`: the core's words.
+  __aicore__ inline void Begin(GM_ADDR x, GM_ADDR program, uint64_t share, uint64_t rest) {
     words_.SetGlobalBuffer(reinterpret_cast<__gm__ uint64_t*>(program));
     x_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(x));
-    items_ = items;
-    item_.Read(words_, item);
+    const uint32_t first = static_cast<uint32_t>(share);
+    items_ = FieldOf(rest, 0) + FieldOf(rest, 1);
+    if (kForm == Form::kWhole) {
+      item_.Read(words_, first);
+      return;
+    }
+    program_ = program;
+    shrinks_ = FieldOf(share, 2) + FieldOf(share, 3);
+    sum_items_ = items_;
+    last_items_ = FieldOf(rest, 1);
+    sum_at_ = first;
+    if (shrinks_ + items_ > 0) item_.Read(words_, first);
+    k_ = item_.column_begin;
+    if (shrinks_ == 0 && items_ > 0) BeginExpand();
   }
   // Issues what may be issued. A slot is free again once its last reader has been issued.
   __aicore__ inline void Run() {
-    while (items_ > 0 && loaded_ - used_ < kSlots) {
+    while (shrinks_ + items_ > 0 && loaded_ - used_ < kSlots) {
       if (!expanding_) {
         if (group_ == 0 && x_loaded_ - x_used_ == 2) return;
         LoadShrink();
@@ -151,6 +43,15 @@ class Loader {
         LoadExpand();
       }
     }
+    while (kForm == Form::kSplit && SlicesMayCome()) LoadSlices();
+  }
+  // This core's sums of all rounds are on their way to memory.
+  __aicore__ inline void Meet() { met_ = true; }
+  // The sums of one more expand may come.
+  __aicore__ inline void AllowSums() { ++sums_allowed_; }
+  // Takes the flags of rounds in which the core has no expands.
+  __aicore__ inline void End() {
+    while (waited_ < kRounds) WaitRound();
   }
   __aicore__ inline uint32_t Slot() const { return used_ % kSlots; }
   __aicore__ inline uint32_t XSlot() const { return x_used_ & 1; }
@@ -159,7 +60,8 @@ class Loader {
 
  private:
   __aicore__ inline void LoadShrink() {
-    const uint32_t left = item_.inner - k_;
+    const uint32_t end = kForm == Form::kSplit ? item_.column_end : item_.inner;
+    const uint32_t left = end - k_;
     const uint32_t columns = left < kBlock ? left : kBlock;
     if (group_ == 0) {
       const uint32_t turn = x_loaded_++ & 1;
@@ -177,10 +79,21 @@ class Loader {
     if (++group_ < item_.groups) return;
     group_ = 0;
     k_ += kBlock;
-    if (k_ < item_.inner) return;
+    if (k_ < end) return;
+    if (kForm == Form::kSplit) {
+      sum_at_ = item_.next;
+      if (--shrinks_ + items_ > 0) item_.Read(words_, sum_at_);
+      k_ = item_.column_begin;
+      if (shrinks_ == 0 && items_ > 0) BeginExpand();
+      return;
+    }
+    BeginExpand();
+  }
+
+  __aicore__ inline void BeginExpand() {
     expanding_ = true;
     member_ = 0;
-    y_.SetGlobalBuffer(reinterpret_cast<__gm__ Y*>(item_.y));
+    y_.SetGlobalBuffer(reinterpret_cast<__gm__ Y*>(item_.Y(words_)));
     chunks_.Begin(words_, item_, 0);
   }
 
@@ -201,9 +114,60 @@ class Loader {
       chunks_.Begin(words_, item_, member_);
       return;
     }
+    if (--items_ > 0) item_.Read(words_, item_.next);
+    if (kForm == Form::kSplit) {
+      if (items_ > 0) BeginExpand();
+      return;
+    }
     expanding_ = false;
     k_ = 0;
-    if (--items_ > 0) item_.Read(words_, item_.next);
+  }
+
+  // The sums of the next round, of all cores, are in memory.
+  __aicore__ inline void WaitRound() {
+    AscendC::CrossCoreWaitFlag<0, PIPE_MTE2>(static_cast<uint16_t>(kAllSlices + waited_++));
+  }
+  // The round of the expand whose sums come next.
+  __aicore__ inline uint32_t SumRound() const { return sum_items_ > last_items_ ? 0 : 1; }
+  __aicore__ inline bool SlicesMayCome() const {
+    // One item more where no flag of another core has to be waited for.
+    const uint32_t allowed = waited_ > SumRound() ? sums_allowed_ + 1 : sums_allowed_;
+    return met_ && sum_items_ > 0 && sums_done_ < allowed && x_loaded_ - x_used_ < 2;
+  }
+
+  // One tile's slices, and its scaled identity.
+  __aicore__ inline void LoadSlices() {
+    if (sum_tile_ == 0) sum_item_.Read(words_, sum_at_);
+    while (waited_ <= SumRound()) WaitRound();
+    const uint32_t turn = x_loaded_++ & 1;
+    AscendC::WaitFlag<HardEvent::MTE1_MTE2>(kSlots + turn);
+    const uint32_t columns = sum_item_.slices * kFractal;
+    AscendC::GlobalTensor<float> sums;
+    sums.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(sum_item_.Sums(words_)));
+    AscendC::Nd2NzParams params;
+    params.nValue = static_cast<uint16_t>(sum_item_.rows);
+    params.dValue = static_cast<uint16_t>(columns);
+    params.srcDValue = static_cast<uint16_t>(columns);
+    params.dstNzC0Stride = static_cast<uint16_t>(sum_item_.padded);
+    params.dstNzNStride = 1;
+    AscendC::DataCopy(
+        AscendC::LocalTensor<float>(TPosition::A1, turn * kXBytes, sum_item_.padded * columns),
+        sums[sum_tile_ * sum_item_.rows * columns], params);
+    AscendC::GlobalTensor<float> scale;
+    const uint64_t number =
+        words_.GetValue(sum_item_.tiles_at + sum_tile_ * kTileWords + kTileScale);
+    scale.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(
+        program_ + words_.GetValue(kScalesAt) * 8 + number * kWideFractals * kFractalBytes));
+    constexpr uint32_t elements = kWideFractals * kWideElements;
+    AscendC::DataCopy(
+        AscendC::LocalTensor<float>(TPosition::B1, turn * kXBytes + kScaleAt, elements), scale,
+        elements);
+    AscendC::SetFlag<HardEvent::MTE2_MTE1>(kSlots + turn);
+    if (++sum_tile_ < sum_item_.tiles) return;
+    sum_tile_ = 0;
+    sum_at_ = sum_item_.next;
+    --sum_items_;
+    ++sums_done_;
   }
 
   // `length` of each of `tiles` tiles from `from` on, along k or along the columns: fractals that
@@ -245,8 +209,22 @@ class Loader {
   AscendC::GlobalTensor<Y> y_;
   Item item_;
   Chunks chunks_;
-  uint32_t items_ = 0;  // left
+  uint32_t shrinks_ = 0;  // left, of split items
+  uint32_t items_ = 0;    // left, whole ones or expands
   bool expanding_ = false;
+  // Of split expands: this core has ended its shrinks; rounds that it has waited for; items whose
+  // slices are not all loaded, of them those of round 1, the first of them and its tiles so far;
+  // how many are loaded and may be.
+  bool met_ = false;
+  uint32_t waited_ = 0;
+  uint32_t sum_items_ = 0;
+  uint32_t last_items_ = 0;
+  uint32_t sum_at_ = 0;
+  Item sum_item_;
+  uint32_t sum_tile_ = 0;
+  uint32_t sums_done_ = 0;
+  uint32_t sums_allowed_ = 1;
+  GM_ADDR program_ = nullptr;
   uint32_t k_ = 0;
   uint32_t group_ = 0;  // groups done at this k
   uint32_t member_ = 0;

@@ -19,10 +19,11 @@ std::unique_ptr<Simulator> OpenChip(const char* soc) {
   return std::move(simulator).value();
 }
 
-OperatorShape RandomShape(std::mt19937* random, bool f16) {
+OperatorShape RandomShape(std::mt19937* random, bool f16, bool split) {
   const auto below = [&](uint32_t n) { return static_cast<int32_t>((*random)() % n); };
   OperatorShape shape;
   shape.dtype = f16 ? DType::kF16 : DType::kBF16;
+  shape.split = split;
   shape.k = 16 * (1 + below(below(2) == 0 ? 6 : 44));  // past one block of 512 at times
   const int32_t parts = 1 + below(3);
   for (int32_t i = 0; i < parts; ++i) shape.n.push_back(16 * (1 + below(20)));
@@ -51,20 +52,29 @@ std::vector<SlotId> RandomSlots(std::mt19937* random, int32_t adapters) {
   return slots;
 }
 
-TEST(LoraLinearProperty, RandomStepsAreRight) {
+lora::PlanLimits LimitsFor(bool split, int32_t cores) {
+  return split ? SplitLimitsOf(cores) : LimitsOf(cores);
+}
+
+// Of whole items, and of split ones.
+class LoraLinearProperty : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Forms, LoraLinearProperty, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Split" : "Whole"; });
+
+TEST_P(LoraLinearProperty, RandomStepsAreRight) {
   const auto b3 = OpenChip("910B3");
   const auto b1 = OpenChip("910B1");
   double worst = 0;
   EXPECT_TRUE(rc::check([&] {
     std::mt19937 random(*rc::gen::arbitrary<uint32_t>());
-    const OperatorShape shape = RandomShape(&random, random() % 2 == 0);
+    const OperatorShape shape = RandomShape(&random, random() % 2 == 0, GetParam());
     OperatorProblem problem(shape, static_cast<uint32_t>(random()));
     const auto before =
         problem.RandomStep(RandomSlots(&random, static_cast<int32_t>(shape.ranks.size())));
     auto after = before;
     OperatorProblem::RunOptions options;
     const bool big = random() % 2 == 0;
-    options.limits = LimitsOf(1 + static_cast<int32_t>(random() % (big ? 24 : 20)));
+    options.limits = LimitsFor(GetParam(), 1 + static_cast<int32_t>(random() % (big ? 24 : 20)));
     const YKind kinds[] = {YKind::kFused, YKind::kFused, YKind::kAtomic, YKind::kF32};
     options.y = kinds[random() % 4];
     options.launch.timeline = false;
@@ -76,11 +86,11 @@ TEST(LoraLinearProperty, RandomStepsAreRight) {
   std::printf("largest error / bound: %.3f\n", worst);
 }
 
-TEST(LoraLinearProperty, RowsAreTheSameBitsUnderEveryPlan) {
+TEST_P(LoraLinearProperty, RowsAreTheSameBitsUnderEveryPlan) {
   const auto chip = OpenChip("910B1");
   EXPECT_TRUE(rc::check([&] {
     std::mt19937 random(*rc::gen::arbitrary<uint32_t>());
-    const OperatorShape shape = RandomShape(&random, random() % 2 == 0);
+    const OperatorShape shape = RandomShape(&random, random() % 2 == 0, GetParam());
     OperatorProblem problem(shape, static_cast<uint32_t>(random()));
     const auto before =
         problem.RandomStep(RandomSlots(&random, static_cast<int32_t>(shape.ranks.size())));
@@ -125,11 +135,11 @@ TEST(LoraLinearProperty, RowsAreTheSameBitsUnderEveryPlan) {
       }
       return true;
     };
-    const OperatorProblem::Step whole = run(before, LimitsOf(24));
+    const OperatorProblem::Step whole = run(before, LimitsFor(GetParam(), 24));
     std::vector<size_t> all(rows);
     for (size_t i = 0; i < rows; ++i) all[i] = i;
     // Other cores, smaller blocks, no room for grouping.
-    lora::PlanLimits other = LimitsOf(1 + static_cast<int32_t>(random() % 24));
+    lora::PlanLimits other = LimitsFor(GetParam(), 1 + static_cast<int32_t>(random() % 24));
     other.row_block = 16 << (random() % 3);
     RC_ASSERT(same(whole, run(before, other), all));
     other.local_bytes = 16 * 256 * 4;
@@ -137,10 +147,10 @@ TEST(LoraLinearProperty, RowsAreTheSameBitsUnderEveryPlan) {
     // In another order, and each of a few alone.
     std::vector<size_t> shuffled = all;
     std::shuffle(shuffled.begin(), shuffled.end(), random);
-    RC_ASSERT(same(whole, run(take(shuffled), LimitsOf(20)), shuffled));
+    RC_ASSERT(same(whole, run(take(shuffled), LimitsFor(GetParam(), 20)), shuffled));
     for (int i = 0; i < 3; ++i) {
       const std::vector<size_t> one = {random() % rows};
-      RC_ASSERT(same(whole, run(take(one), LimitsOf(20)), one));
+      RC_ASSERT(same(whole, run(take(one), LimitsFor(GetParam(), 20)), one));
     }
   }));
 }

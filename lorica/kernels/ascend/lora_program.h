@@ -21,25 +21,41 @@ constexpr uint32_t kStep = 128;
 constexpr uint32_t kBlock = 512;
 // Rank tiles of 16 that are multiplied side by side in the shrink.
 constexpr uint32_t kGroupTiles = 2;
-// Ranks of one adapter at one site, and rows of one item.
+// Ranks of one adapter at one site; of a mix of adapters there; rows of one item.
 constexpr uint32_t kMaxRank = 256;
+constexpr uint32_t kMaxMixRank = 512;
 constexpr uint32_t kMaxRows = 128;
 constexpr uint32_t kMaxRows2002 = 64;  // a row pitch in UB is 8 bits of 32-byte blocks
 // Rows x ranks of one item: its S in fp32 fills half of the accumulator memory.
 constexpr uint32_t kMaxRowRanks = 16384;
+constexpr uint32_t kSplitRowRanks = 8192;  // of a split item: two are under way
+// Slices of k of one split sum (lora_linear_split.cpp).
+constexpr uint32_t kMostSlices = 8;
 constexpr uint32_t kMaxInner = 28672;  // K and N; a row pitch must stay below 65536
 
-// Words before the first item. Word 0: cores. Word kCoresAt + core: where the core's first item is,
-// in words, in the low half; the number of its items in the high half.
+// Words before the first item. Word 0: cores.
 constexpr uint32_t kCoresAt = 8;
+// Of each core.
+enum CoreWord : uint32_t {
+  kCoreFirst,  // its first item, in words (32 bits), its split shrinks of rounds 0 and 1
+  kCoreRest,   // its expands of rounds 0 and 1, or its whole items
+  kCoreWords
+};
+constexpr uint32_t kRounds = 2;
+// Word 1, of split programs: where the scaled identities begin, in words. Each: 16 x 16 of fp32 in
+// two fractals, as the right operand of a product.
+constexpr uint32_t kScalesAt = 1;
+constexpr uint32_t kScaleWords = 128;
 
 // Head of an item. Several numbers share a word (Field below), so that the scalar unit reads few.
 enum ItemWord : uint32_t {
   kItemSize,     // words of the record (32 bits), rows that hold tokens, runs
-  kItemShape,    // K, tiles, members, k-steps of x that fit half of L0A
+  kItemShape,    // K, tiles, members, k-steps of x that fit half of L0A + 256 x slices
   kItemColumns,  // begin, end, N of y, group where this core begins: cores that share an adapter
-                 // then read different addresses
+                 // then read different addresses. Of a split shrink: begin and end of its inputs,
+                 // floats from row to row of the slices
   kItemY,        // address of y
+  kItemSums,     // of split items, address of the slices: [tiles][rows][slices][16] of fp32
   kItemHead
 };
 // Consecutive rows of the batch that are consecutive in the item: row of the batch (32 bits), row
@@ -51,8 +67,8 @@ enum MemberWord : uint32_t {
   kMemberChunk,  // columns of one expand step, the chunk where this core begins
   kMemberWords
 };
-// Addresses, and the scale: an fp32 number that S is multiplied with where the unit can (arch
-// 2002); on arch 2201 it is in B.
+// Addresses, and the scale: an fp32 number that S is multiplied with on arch 2002; of split items
+// the address of the identity times it, 2 fractals of fp32; of whole items of arch 2201 it is in B.
 enum TileWord : uint32_t { kTileA, kTileB, kTileScale, kTileWords };
 
 // 16 bits of a word, the lowest are number 0.

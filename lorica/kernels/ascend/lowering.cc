@@ -1,6 +1,7 @@
 #include "lorica/kernels/ascend/lowering.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <string>
 
@@ -17,6 +18,8 @@ constexpr int32_t kYFractals = 32;
 // Fractal columns of a chunk that is still worth its instructions: few columns are cut in two, so
 // that the second chunk's load and product run beside the first one's way out.
 constexpr int32_t kLeastChunk = 6;
+// Rows of y whose way out of a chunk is worth such a cut.
+constexpr int32_t kRowsThatTakeTime = 4;
 constexpr int64_t kAlignment = 32;
 
 Status CheckLength(const std::string& where, const char* what, int64_t length) {
@@ -40,24 +43,94 @@ class Lowering {
   Status Run() {
     const auto workers = static_cast<size_t>(in_.plan->workers);
     AlignedVector<uint64_t>& words = out_->words;
-    words.assign(kCoresAt + workers, 0);
+    words.assign(kCoresAt + workers * kCoreWords, 0);
     out_->cores = 0;
     out_->items = 0;
     for (int32_t part = 0; part < in_.call->parts; ++part) LORICA_RETURN_IF_ERROR(CheckPart(part));
     for (size_t worker = 0; worker < workers; ++worker) {
-      const auto begin = static_cast<size_t>(in_.plan->fused_begin[worker]);
-      const auto end = static_cast<size_t>(in_.plan->fused_begin[worker + 1]);
-      words[kCoresAt + worker] = words.size() | (static_cast<uint64_t>(end - begin) << 32);
-      if (end > begin) out_->cores = static_cast<int32_t>(worker) + 1;
-      for (size_t i = begin; i < end; ++i) {
-        LORICA_RETURN_IF_ERROR(AddItem(in_.plan->fused[i], static_cast<int32_t>(worker)));
-      }
+      const uint64_t first = words.size();
+      Counts shrinks{};
+      Counts others{};
+      LORICA_RETURN_IF_ERROR(AddWorker(worker, &shrinks, &others));
+      uint64_t* core = words.data() + kCoresAt + worker * kCoreWords;
+      core[kCoreFirst] = first | Fields(0, 0, shrinks[0], shrinks[1]);
+      core[kCoreRest] = Fields(others[0], others[1], 0, 0);
+      if (words.size() > first) out_->cores = static_cast<int32_t>(worker) + 1;
     }
     words[0] = static_cast<uint64_t>(out_->cores);
+    AddScales();
     return OkStatus();
   }
 
  private:
+  using Counts = std::array<uint64_t, kRounds>;
+  struct Item {
+    int32_t segment_begin = 0;
+    int32_t segment_end = 0;
+    int32_t part = 0;
+    int32_t row_begin = 0;
+    int32_t row_end = 0;
+    int32_t begin = 0;  // columns; of a split shrink: inputs
+    int32_t end = 0;
+    int64_t pitch = 0;
+    uint64_t y = 0;
+    uint64_t sums = 0;
+  };
+
+  Status AddWorker(size_t worker, Counts* shrinks, Counts* others) {
+    const lora::LoraPlan& plan = *in_.plan;
+    const auto at = static_cast<int32_t>(worker);
+    const auto n = [&](int32_t part) { return in_.call->shape[static_cast<size_t>(part)].n; };
+    const auto y = [&](int32_t part) { return in_.y[static_cast<size_t>(part)]; };
+    const auto sums = [&](int64_t offset) { return in_.sums + static_cast<uint64_t>(offset) * 4; };
+    for (int32_t i = plan.fused_begin[worker]; i < plan.fused_begin[worker + 1]; ++i) {
+      ++(*others)[0];
+      const lora::FusedItem& f = plan.fused[static_cast<size_t>(i)];
+      LORICA_RETURN_IF_ERROR(
+          AddItem({f.segment_begin, f.segment_end, f.part, f.row_begin, f.row_end, f.column_begin,
+                   f.column_end, n(f.part), y(f.part), 0},
+                  at));
+    }
+    split_ = plan.fused.empty();
+    for (int32_t i = plan.shrink_begin[worker]; i < plan.shrink_begin[worker + 1]; ++i) {
+      const lora::ShrinkItem& s = plan.shrinks[static_cast<size_t>(i)];
+      ++(*shrinks)[static_cast<size_t>(s.round)];
+      LORICA_RETURN_IF_ERROR(AddItem({s.segment, s.segment + 1, s.part, s.row_begin, s.row_end,
+                                      s.k_begin, s.k_end, s.s_stride, 0, sums(s.s_offset)},
+                                     at));
+    }
+    for (int32_t i = plan.expand_begin[worker]; i < plan.expand_begin[worker + 1]; ++i) {
+      const lora::ExpandItem& e = plan.expands[static_cast<size_t>(i)];
+      ++(*others)[static_cast<size_t>(e.round)];
+      LORICA_RETURN_IF_ERROR(
+          AddItem({e.segment, e.segment + 1, e.part, e.row_begin, e.row_end, e.column_begin,
+                   e.column_end, n(e.part), y(e.part), sums(e.s_offset)},
+                  at));
+    }
+    return OkStatus();
+  }
+
+  // The number of the identity times `scale`.
+  uint64_t ScaleNumber(float scale) {
+    const auto known = std::find(scales_.begin(), scales_.end(), scale);
+    if (known != scales_.end()) return static_cast<uint64_t>(known - scales_.begin());
+    scales_.push_back(scale);
+    return scales_.size() - 1;
+  }
+
+  void AddScales() {
+    AlignedVector<uint64_t>& words = out_->words;
+    // 512 bytes is where copies are fastest.
+    words.resize((words.size() + 63) / 64 * 64, 0);
+    words[kScalesAt] = words.size();
+    for (const float scale : scales_) {
+      const size_t at = words.size();
+      words.resize(at + kScaleWords, 0);
+      auto* fractals = reinterpret_cast<float*>(words.data() + at);
+      for (size_t i = 0; i < 16; ++i) fractals[i / 8 * 128 + i * 8 + i % 8] = scale;
+    }
+  }
+
   Status CheckPart(int32_t part) const {
     const lora::SiteShape& shape = in_.call->shape[static_cast<size_t>(part)];
     const std::string where = Where(part);
@@ -85,12 +158,12 @@ class Lowering {
     }
   }
 
-  Status AddTiles(const lora::FusedItem& item, const lora::Segment& segment) {
+  Status AddTiles(const Item& item, const lora::Segment& segment) {
     const lora::SiteId site = in_.call->site[static_cast<size_t>(item.part)];
     const lora::SiteShape& shape = in_.call->shape[static_cast<size_t>(item.part)];
     for (const lora::TileRef& tile : in_.table->Entry(segment.slot, site).tiles) {
       const float packed = AscendTilePacker::Note(tile.address, shape).scale;
-      if (in_.arch == Arch::k2201 && packed != tile.scale) {
+      if (in_.arch == Arch::k2201 && !split_ && packed != tile.scale) {
         return Unimplemented(Where(item.part) +
                              ": expected tiles with the weight that is in their "
                              "B, " +
@@ -104,19 +177,21 @@ class Lowering {
           a + static_cast<uint64_t>(AscendTilePacker::FactorB(tile.address, shape) - tile.address);
       tiles_.push_back(a);
       tiles_.push_back(b);
-      tiles_.push_back(std::bit_cast<uint32_t>(in_.arch == Arch::k2201 ? 1.0f : tile.scale));
+      tiles_.push_back(split_                    ? ScaleNumber(tile.scale / packed)
+                       : in_.arch == Arch::k2201 ? 0
+                                                 : std::bit_cast<uint32_t>(tile.scale));
     }
     return OkStatus();
   }
 
-  Status AddItem(const lora::FusedItem& item, int32_t worker) {
+  Status AddItem(const Item& item, int32_t worker) {
     runs_.clear();
     members_.clear();
     tiles_.clear();
     const lora::SiteShape& shape = in_.call->shape[static_cast<size_t>(item.part)];
     const int32_t rows = item.row_end - item.row_begin;
     const int32_t blocks = (rows + 15) / 16;
-    const int32_t columns = item.column_end - item.column_begin;
+    const int32_t columns = item.end - item.begin;
     for (int32_t s = item.segment_begin; s < item.segment_end; ++s) {
       const lora::Segment& segment = in_.segments->segments()[static_cast<size_t>(s)];
       const uint64_t first_run = runs_.size();
@@ -125,14 +200,17 @@ class Lowering {
               item.row_begin);
       LORICA_RETURN_IF_ERROR(AddTiles(item, segment));
       const auto tiles = static_cast<int32_t>(tiles_.size() / kTileWords - first_tile);
-      if (tiles * 16 > static_cast<int32_t>(kMaxRank)) {
+      if (tiles * 16 > static_cast<int32_t>(kMaxMixRank)) {
         return OutOfRange(Where(item.part) + ": expected a rank of at most " +
-                          std::to_string(kMaxRank) + ", found " + std::to_string(tiles) +
+                          std::to_string(kMaxMixRank) + ", found " + std::to_string(tiles) +
                           " tiles of 16");
       }
+      // Few rows of a split expand leave quickly: there wide chunks are better loaded ahead.
+      const int32_t halves = split_ && rows < kRowsThatTakeTime ? 1 : 2;
+      const int32_t wide = std::max(kLeastChunk, (columns / 16 + halves - 1) / halves);
       const int32_t chunk =
-          16 * std::max(1, std::min({kWeightFractals / std::max(tiles, 1), kYFractals / blocks,
-                                     std::max(kLeastChunk, (columns / 16 + 1) / 2)}));
+          16 *
+          std::max(1, std::min({kWeightFractals / std::max(tiles, 1), kYFractals / blocks, wide}));
       const int32_t chunks = (columns + chunk - 1) / chunk;
       members_.push_back(Fields(first_run, runs_.size(), first_tile, static_cast<uint64_t>(tiles)));
       members_.push_back(Fields(static_cast<uint64_t>(chunk),
@@ -140,9 +218,10 @@ class Lowering {
     }
     const auto tiles = static_cast<int32_t>(tiles_.size() / kTileWords);
     const auto most_rows = static_cast<int32_t>(in_.arch == Arch::k2201 ? kMaxRows : kMaxRows2002);
-    if (rows > most_rows || blocks * 16 * tiles * 16 > static_cast<int32_t>(kMaxRowRanks)) {
+    const auto most = static_cast<int32_t>(split_ ? kSplitRowRanks : kMaxRowRanks);
+    if (rows > most_rows || blocks * 16 * tiles * 16 > most) {
       return OutOfRange(Where(item.part) + ": expected items of at most " +
-                        std::to_string(most_rows) + " rows and " + std::to_string(kMaxRowRanks) +
+                        std::to_string(most_rows) + " rows and " + std::to_string(most) +
                         " rows x ranks, found " + std::to_string(rows) + " rows and " +
                         std::to_string(tiles * 16) + " ranks");
     }
@@ -150,14 +229,16 @@ class Lowering {
         (tiles + static_cast<int32_t>(kGroupTiles) - 1) / static_cast<int32_t>(kGroupTiles);
     const uint64_t size = kItemHead + runs_.size() + members_.size() + tiles_.size();
     const uint64_t steps = std::min(kBlock / kStep, kMaxRows / static_cast<uint32_t>(blocks * 16));
+    const auto slices =
+        split_ ? static_cast<uint64_t>(SplitLimitsOf(1).SlicesOf(shape.k)) : uint64_t{0};
     const uint64_t head[kItemHead] = {
         size | Fields(0, 0, static_cast<uint64_t>(rows), runs_.size()),
         Fields(static_cast<uint64_t>(shape.k), static_cast<uint64_t>(tiles),
-               members_.size() / kMemberWords, steps),
-        Fields(static_cast<uint64_t>(item.column_begin), static_cast<uint64_t>(item.column_end),
-               static_cast<uint64_t>(shape.n),
+               members_.size() / kMemberWords, steps | (slices << 8)),
+        Fields(static_cast<uint64_t>(item.begin), static_cast<uint64_t>(item.end),
+               static_cast<uint64_t>(item.pitch),
                static_cast<uint64_t>(worker * groups / in_.plan->workers)),
-        in_.y[static_cast<size_t>(item.part)]};
+        item.y, item.sums};
     AlignedVector<uint64_t>& words = out_->words;
     words.insert(words.end(), head, head + kItemHead);
     words.insert(words.end(), runs_.begin(), runs_.end());
@@ -169,6 +250,8 @@ class Lowering {
 
   const LoweringInput& in_;
   LoraProgram* out_;
+  bool split_ = false;
+  std::vector<float> scales_;
   std::vector<uint64_t> runs_;
   std::vector<uint64_t> members_;
   std::vector<uint64_t> tiles_;
@@ -185,6 +268,15 @@ lora::PlanLimits LimitsOf(int32_t cores, Arch arch) {
   limits.rank_quantum = 16;
   limits.column_quantum = 16;
   limits.local_bytes = int64_t{kMaxRowRanks} * 4;
+  return limits;
+}
+
+lora::PlanLimits SplitLimitsOf(int32_t cores) {
+  lora::PlanLimits limits = LimitsOf(cores);
+  limits.form = lora::PlanLimits::Form::kSplit;
+  limits.local_bytes = int64_t{kSplitRowRanks} * 4;
+  limits.slice_quantum = kBlock;
+  limits.most_slices = kMostSlices;
   return limits;
 }
 

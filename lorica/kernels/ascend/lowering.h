@@ -19,14 +19,18 @@ enum class Arch { k2201, k2002 };
 
 // What the plan is told about a chip of `cores` cube cores.
 lora::PlanLimits LimitsOf(int32_t cores, Arch arch = Arch::k2201);
+// The same for lora_linear_split.cpp (arch 2201).
+lora::PlanLimits SplitLimitsOf(int32_t cores);
 
 struct LoweringInput {
   Arch arch = Arch::k2201;
   const lora::CallSites* call = nullptr;
-  const lora::LoraPlan* plan = nullptr;  // of the fused form, of LimitsOf
+  const lora::LoraPlan* plan = nullptr;  // of LimitsOf or SplitLimitsOf
   const lora::SegmentTable* segments = nullptr;
   const lora::WeightTable* table = nullptr;  // of AscendTilePacker's tiles
   std::span<const uint64_t> y;               // of each part, its address on the device, [rows, N]
+  // Of split plans: plan->s_floats floats on the device, for the sums of slices.
+  uint64_t sums = 0;
   // Where a tile of the table lies on the device; null: where the table says.
   std::function<uint64_t(const std::byte*)> translate;
 };
@@ -38,8 +42,9 @@ struct LoraProgram {
 };
 
 // OUT_OF_RANGE with the limit and the figure for what does not fit the chip: K, N, a rank, rows
-// times ranks, an address that is not aligned to 32 bytes. UNIMPLEMENTED, on arch 2201, for a tile
-// whose weight in the table is not the scale that is in its B (a mix of adapters by other weights).
+// times ranks, an address that is not aligned to 32 bytes. UNIMPLEMENTED, for a plan of whole items
+// on arch 2201, for a tile whose weight in the table is not the scale that is in its B (a mix of
+// adapters by other weights): split items take any weight.
 Status Lower(const LoweringInput& input, LoraProgram* program);
 
 }  // namespace lorica::ascend

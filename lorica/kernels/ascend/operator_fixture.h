@@ -26,6 +26,7 @@ struct OperatorShape {
   std::vector<double> scales;  // of each adapter; empty: 1
   DType dtype = DType::kF16;
   Arch arch = Arch::k2201;
+  bool split = false;  // lora_linear_split.cpp: the scale is on S
 };
 
 enum class YKind { kFused, kAtomic, kF32 };
@@ -36,7 +37,7 @@ class OperatorProblem {
 
   OperatorProblem(const OperatorShape& shape, uint32_t seed)
       : shape_(shape),
-        packer_(shape.dtype, shape.arch == Arch::k2201 ? ScalePlace::kInB : ScalePlace::kOnS),
+        packer_(shape.dtype, InB(shape) ? ScalePlace::kInB : ScalePlace::kOnS),
         table_(lora::SiteSpace{1}, static_cast<int32_t>(std::max<size_t>(1, shape.ranks.size()))),
         random_(seed) {
     for (size_t slot = 0; slot < shape.ranks.size(); ++slot)
@@ -81,6 +82,8 @@ class OperatorProblem {
     const lora::LoraPlan* plan = nullptr;  // null: the planner's
     lora::PlanLimits limits = LimitsOf(20);
     Kernel kernel = nullptr;  // null: by type and y
+    // Given x and y of part 0 on the device, what each core runs before the kernel in one launch.
+    std::function<std::function<void()>(uint8_t* x, uint8_t* y)> before;
   };
   struct RunResult {
     LaunchResult launch;
@@ -119,8 +122,10 @@ class OperatorProblem {
       simulator->AddGm("y " + std::to_string(part), data, static_cast<int64_t>(bytes), warm);
       addresses.push_back(reinterpret_cast<uint64_t>(data));
     }
+    AlignedVector<float> sums(static_cast<size_t>(result.plan.s_floats));
     LoweringInput input;
     const lora::CallSites call = Call();
+    input.sums = reinterpret_cast<uint64_t>(sums.data());
     input.arch = shape_.arch;
     input.call = &call;
     input.plan = &result.plan;
@@ -136,10 +141,24 @@ class OperatorProblem {
     simulator->AddGm("program", result.program.words.data(),
                      static_cast<int64_t>(result.program.words.size() * 8), warm);
     simulator->AddGm("identity", identity.data(), static_cast<int64_t>(identity.size() * 2), warm);
+    GmOptions unwritten;
+    unwritten.initialised = false;
+    unwritten.in_l2 = true;
+    if (!sums.empty()) {
+      simulator->AddGm("sums of slices", sums.data(), static_cast<int64_t>(sums.size() * 4),
+                       unwritten);
+    }
     LaunchOptions launch = options.launch;
+    if (shape_.split) launch.type = KernelType::kMixAic1_0;
     launch.blocks = std::max(1, result.program.cores);
     const Kernel kernel = options.kernel != nullptr ? options.kernel : KernelFor(options.y);
+    std::function<void()> before;
+    if (options.before) {
+      before = options.before(reinterpret_cast<uint8_t*>(x.data()),
+                              reinterpret_cast<uint8_t*>(addresses[0]));
+    }
     result.launch = simulator->Launch(launch, [&] {
+      if (before) before();
       kernel(reinterpret_cast<uint8_t*>(x.data()),
              reinterpret_cast<uint8_t*>(result.program.words.data()),
              reinterpret_cast<uint8_t*>(identity.data()));
@@ -235,6 +254,22 @@ class OperatorProblem {
     return call;
   }
   const lora::WeightTable& table() const { return table_; }
+  // `slot` becomes a mix of others, by weights.
+  void MixInto(lora::SlotId slot, const std::vector<std::pair<lora::SlotId, float>>& members) {
+    std::vector<lora::WeightTable::SiteTiles> sites;
+    for (size_t part = 0; part < shape_.n.size(); ++part) {
+      lora::WeightTable::SiteTiles tiles;
+      tiles.site = Site(part);
+      for (const auto& [member, weight] : members) {
+        for (lora::TileRef tile : table_.Entry(member, Site(part)).tiles) {
+          tile.scale *= weight;
+          tiles.tiles.push_back(tile);
+        }
+      }
+      sites.push_back(std::move(tiles));
+    }
+    table_.Install(slot, sites);
+  }
   const OperatorShape& shape() const { return shape_; }
 
   AlignedVector<uint16_t> Encode(const AlignedVector<float>& values) const {
@@ -250,12 +285,14 @@ class OperatorProblem {
   }
 
  private:
+  static bool InB(const OperatorShape& shape) { return shape.arch == Arch::k2201 && !shape.split; }
   static lora::SiteId Site(size_t part) {
     return lora::SiteSpace{1}.Linear(0, static_cast<lora::Projection>(part));
   }
   Kernel KernelFor(YKind kind) const {
     if (shape_.arch == Arch::k2002) return lora_linear_310;
     const bool f16 = shape_.dtype == DType::kF16;
+    if (shape_.split) return SplitKernelFor(kind);
     switch (kind) {
       case YKind::kFused:
         return f16 ? lora_linear_f16 : lora_linear_bf16;
@@ -263,6 +300,19 @@ class OperatorProblem {
         return f16 ? lora_linear_f16_atomic : lora_linear_bf16_atomic;
       case YKind::kF32:
         return f16 ? lora_linear_f16_f32 : lora_linear_bf16_f32;
+    }
+    return nullptr;
+  }
+
+  Kernel SplitKernelFor(YKind kind) const {
+    const bool f16 = shape_.dtype == DType::kF16;
+    switch (kind) {
+      case YKind::kFused:
+        return f16 ? lora_linear_split_f16 : lora_linear_split_bf16;
+      case YKind::kAtomic:
+        return f16 ? lora_linear_split_f16_atomic : lora_linear_split_bf16_atomic;
+      case YKind::kF32:
+        return f16 ? lora_linear_split_f16_f32 : lora_linear_split_bf16_f32;
     }
     return nullptr;
   }
@@ -279,7 +329,7 @@ class OperatorProblem {
       const AlignedVector<float> b = RandomRounded(shape_.n[part] * rank, 0.5f);
       const AlignedVector<uint16_t> a_bits = Encode(f.a);
       const AlignedVector<uint16_t> b_bits = Encode(b);
-      f.s_scale = shape_.arch == Arch::k2201 ? 1.0 : static_cast<float>(scale);
+      f.s_scale = InB(shape_) ? 1.0 : static_cast<float>(scale);
       for (const float value : b) f.b.push_back(Round(double{value} * scale / f.s_scale));
       lora::SiteFactors factors;
       factors.site = Site(part);

@@ -41,6 +41,11 @@ Status AclOperator::Run(Call* call) {
   }
   in.y = addresses;
   in.translate = [&](const std::byte* tile) { return tiles.at(tile); };
+  if (in.plan->s_floats > 0) {
+    LORICA_ASSIGN_OR_RETURN(void* slices, device_->Allocate(in.plan->s_floats * 4));
+    memory_.push_back(slices);
+    in.sums = reinterpret_cast<uint64_t>(slices);
+  }
   LoraProgram program;
   LORICA_RETURN_IF_ERROR(Lower(in, &program));
   LORICA_ASSIGN_OR_RETURN(

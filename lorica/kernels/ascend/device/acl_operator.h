@@ -21,7 +21,7 @@ class AclOperator {
 
   struct Call {
     DeviceKernel kernel = DeviceKernel::kF16;
-    LoweringInput lowering;  // `y` and `translate` are filled in here
+    LoweringInput lowering;  // `y`, `sums`, `translate` are filled in here
     std::span<const std::byte> x;
     std::span<const std::byte> identity;
     std::vector<std::span<std::byte>> y;  // of each part, in and out

@@ -14,6 +14,10 @@ struct Setup {
   std::vector<lora::SlotId> slots;
 };
 
+lora::PlanLimits LimitsFor(const OperatorShape& shape, int32_t cores) {
+  return shape.split ? SplitLimitsOf(cores) : LimitsOf(cores);
+}
+
 std::vector<lora::SlotId> Slots(int32_t rows, int32_t adapters) {
   std::vector<lora::SlotId> slots;
   for (int32_t i = 0; i < rows; ++i) slots.push_back(lora::SlotId{i % (adapters + 1) - 1});
@@ -36,20 +40,29 @@ int Run() {
       {"prompt", {2048, {2048}, {64}, {}, DType::kBF16, Arch::k2201}, Slots(600, 1)},
   };
   int wrong_setups = 0;
-  for (const Setup& setup : setups) {
+  for (int i = 0; i < 8; ++i) {
+    Setup setup = setups[i / 2];
+    setup.shape.split = i % 2 != 0;
+    const auto limits = LimitsFor(setup.shape, model->soc().cube_cores);
     OperatorProblem problem(setup.shape, 1);
     const auto before = problem.RandomStep(setup.slots);
     auto modelled = before;
-    problem.Run(model.get(), {}, &modelled);
+    OperatorProblem::RunOptions options;
+    options.limits = limits;
+    problem.Run(model.get(), options, &modelled);
     auto after = before;
     lora::SegmentTable segments;
     segments.Build(before.slots);
     lora::LoraPlan plan;
     const lora::CallSites sites = problem.Call();
-    lora::BuildPlan(sites, segments, problem.table(), LimitsOf(model->soc().cube_cores), &plan);
+    lora::BuildPlan(sites, segments, problem.table(), limits, &plan);
     AclOperator::Call call;
     const bool f16 = setup.shape.dtype == DType::kF16;
-    call.kernel = f16 ? DeviceKernel::kF16 : DeviceKernel::kBf16;
+    if (setup.shape.split) {
+      call.kernel = f16 ? DeviceKernel::kSplitF16 : DeviceKernel::kSplitBf16;
+    } else {
+      call.kernel = f16 ? DeviceKernel::kF16 : DeviceKernel::kBf16;
+    }
     call.lowering.call = &sites;
     call.lowering.plan = &plan;
     call.lowering.segments = &segments;
@@ -74,9 +87,10 @@ int Run() {
     const int64_t wrong = problem.CountWrong(before, after, YKind::kFused, &worst);
     wrong_setups += wrong != 0 ? 1 : 0;
     std::printf(
-        "%s: %lld of %zu elements outside the bound (largest error / bound %.3f), %lld "
+        "%s, %s: %lld of %zu elements outside the bound (largest error / bound %.3f), %lld "
         "differ from the model in a bit\n",
-        setup.name, static_cast<long long>(wrong), y.size(), worst, static_cast<long long>(bits));
+        setup.name, setup.shape.split ? "split" : "whole", static_cast<long long>(wrong), y.size(),
+        worst, static_cast<long long>(bits));
   }
   return wrong_setups;
 }

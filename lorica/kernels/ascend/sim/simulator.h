@@ -34,6 +34,8 @@ struct LaunchOptions {
   double memory_latency_scale = 1;  // for sensitivity; so are the next ones
   double issue_cost_scale = 1;
   double mte2_rate_scale = 1;
+  double l2_latency_scale = 1;
+  double cross_flag_scale = 1;
   int64_t mmad_least_row_blocks = 0;  // 0: the table's; 1: the documented step rate at 16 rows
 };
 

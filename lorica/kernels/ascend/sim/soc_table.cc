@@ -39,6 +39,7 @@ SocSpec Arch2201(std::string_view name, int32_t cores, double mhz) {
   soc.issue_cost = 4;
   soc.scalar_cost = 8;
   soc.flag_cost = 2;
+  soc.cross_flag_cost = 100;
   return soc;
 }
 
@@ -108,6 +109,8 @@ const std::vector<ConstantNote>& ConstantNotes() {
       {"l2_rate", "platform files: 110 or 114 bytes a cycle and core", "no contention known"},
       {"memory_latency, l2_latency", "a guess from like chips", "large: halve and double it"},
       {"issue_cost, scalar_cost, flag_cost", "a guess", "large: halve and double it"},
+      {"cross_flag_cost", "a guess, of flags that travel beside the L2 path",
+       "large: no public figure was found; halve and double it"},
       {"mmad_head", "the cost model", "small: a published profile is met within 1 %"},
       {"mmad_least_row_blocks",
        "derived from one public profile of a 4-row product on 24 cores (124160 x 5120, 108 us of "

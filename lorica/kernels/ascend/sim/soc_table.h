@@ -31,7 +31,8 @@ struct SocSpec {
   // Cycles.
   double memory_latency = 0, l2_latency = 0, local_latency = 0;
   double mmad_head = 0, vector_head = 0, issue_cost = 0, scalar_cost = 0, flag_cost = 0;
-  double vector_bytes = 256;  // a cycle
+  double cross_flag_cost = 0;  // from the last set of a group to its waits
+  double vector_bytes = 256;   // a cycle
   // A fractal of B serves at least so many steps of the cube, used or not.
   int64_t mmad_least_row_blocks = 1;
 };

@@ -224,8 +224,10 @@ class Model {
       return busy == 0;
     }
     // A set fires when all before it are done; it does not hold its pipe.
-    state->done[number] =
-        (instr.kind == Instr::Kind::kSet ? std::max(now_, pipe.all_done) : now_) + soc_.flag_cost;
+    state->done[number] = (instr.kind == Instr::Kind::kSet ? std::max(now_, pipe.all_done) : now_) +
+                          (instr.cross && instr.kind == Instr::Kind::kSet
+                               ? soc_.cross_flag_cost * options_.cross_flag_scale
+                               : soc_.flag_cost);
     Wake(state->done[number], c);
     if (instr.cross) cross_changed_ = true;
     return true;
@@ -242,9 +244,9 @@ class Model {
     transfer.own_rate = Rate(instr.path);
     const double missing = TouchLines(instr, write);
     transfer.memory_share = write ? 0 : missing;
-    transfer.latency = write         ? soc_.l2_latency
-                       : missing > 0 ? soc_.memory_latency * options_.memory_latency_scale
-                                     : soc_.l2_latency;
+    const double l2_latency = soc_.l2_latency * options_.l2_latency_scale;
+    transfer.latency =
+        write || missing == 0 ? l2_latency : soc_.memory_latency * options_.memory_latency_scale;
     transfers_.push_back(transfer);
     SetRates();
   }

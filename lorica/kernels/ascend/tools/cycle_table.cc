@@ -5,13 +5,15 @@
 //   ascend_cycle_table --sensitivity   ratios with each doubtful constant halved and doubled
 //   ascend_cycle_table --grouping      adapters of equal rank side by side, and each for itself
 //   ascend_cycle_table --base          the base product beside the operator, and how long that ran
-//   ascend_cycle_table --trace FILE [CASE [warm]]   one case's instructions, for Perfetto
+//   ascend_cycle_table --trace FILE [CASE [cold|warm [split]]]   a case's instructions, for
+//   Perfetto
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <set>
 
+#include "kernel_operator.h"
 #include "lorica/kernels/ascend/base_linear.h"
 #include "lorica/kernels/ascend/baseline_fixture.h"
 
@@ -96,13 +98,28 @@ double PlanFloorOf(const Timeline& timeline, const SocSpec& soc) {
 }
 
 struct Row {
-  double fused = 0, atomic = 0, vector = 0, one = 0, floor = 0, plan_floor = 0;
-  Timeline timeline;
+  double whole = 0, atomic = 0, split = 0, vector = 0, one = 0, floor = 0, plan_floor = 0;
+  Timeline timeline;        // of whole items
+  Timeline split_timeline;  // of split ones
 };
+
+// The operator in split items.
+Timeline RunSplit(Simulator* chip, const Case& c, bool in_l2, const LaunchOptions& launch) {
+  OperatorProblem problem({c.k, c.n, c.ranks, {}, DType::kF16, Arch::k2201, true}, 1);
+  auto step = problem.RandomStep(c.slots);
+  OperatorProblem::RunOptions options;
+  options.in_l2 = in_l2;
+  options.launch = launch;
+  options.launch.trace = true;
+  options.limits = SplitLimitsOf(chip->soc().cube_cores);
+  auto run = problem.Run(chip, options, &step);
+  LORICA_CHECK(run.launch.report.ok());
+  return std::move(run.launch.timeline);
+}
 
 Row RunCase(Simulator* chip, const Case& c, bool in_l2, const LaunchOptions& launch,
             bool everything) {
-  OperatorProblem problem({c.k, c.n, c.ranks, {}, DType::kF16, Arch::k2201}, 1);
+  OperatorProblem problem({c.k, c.n, c.ranks, {}, DType::kF16, Arch::k2201, false}, 1);
   const auto before = problem.RandomStep(c.slots);
   OperatorProblem::RunOptions options;
   options.in_l2 = in_l2;
@@ -114,7 +131,9 @@ Row RunCase(Simulator* chip, const Case& c, bool in_l2, const LaunchOptions& lau
   auto run = problem.Run(chip, options, &step);
   LORICA_CHECK(run.launch.report.ok());
   row.timeline = std::move(run.launch.timeline);
-  row.fused = row.timeline.cycles;
+  row.whole = row.timeline.cycles;
+  row.split_timeline = RunSplit(chip, c, in_l2, launch);
+  row.split = row.split_timeline.cycles;
   row.floor = FloorOf(c, chip->soc(), in_l2);
   row.plan_floor = PlanFloorOf(row.timeline, chip->soc());
   options.launch.trace = false;
@@ -135,32 +154,35 @@ void PrintTable(Simulator* chip) {
   std::printf("modelled cycles on %s; not a measurement\n\n",
               std::string(chip->soc().name).c_str());
   std::printf(
-      "| case | adapters | fused | atomic y | floor | fused / floor | plan's own reads | "
-      "vector | ratio | one at a time | ratio |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
+      "| case | adapters | floor | split | / floor | whole | / floor | whole, atomic y | whole's "
+      "own "
+      "reads | vector | / split | / whole | one at a time | / split |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (const Case& c : Cases()) {
     for (const bool in_l2 : {false, true}) {
       const Row row = RunCase(chip, c, in_l2, {}, true);
-      std::printf("| %s | %s | %.0f | %.0f | %.0f | %.2f | %.0f | %.0f | %.2f | %.0f | %.2f |\n",
-                  c.name, in_l2 ? "in L2" : "cold", row.fused, row.atomic, row.floor,
-                  row.fused / row.floor, row.plan_floor, row.vector, row.vector / row.fused,
-                  row.one, row.one / row.fused);
+      std::printf(
+          "| %s | %s | %.0f | %.0f | %.2f | %.0f | %.2f | %.0f | %.0f | %.0f | %.2f | %.2f | %.0f "
+          "| "
+          "%.2f |\n",
+          c.name, in_l2 ? "in L2" : "cold", row.floor, row.split, row.split / row.floor, row.whole,
+          row.whole / row.floor, row.atomic, row.plan_floor, row.vector, row.vector / row.split,
+          row.vector / row.whole, row.one, row.one / row.split);
       std::fflush(stdout);
     }
   }
-  std::printf("\nbusy cycles of the slowest core, cold\n\n| case |");
+  std::printf("\nbusy cycles of the slowest core, split items\n\n| case | adapters | all |");
   for (int p = 0; p < kPipes; ++p) std::printf(" %s |", PipeName(p));
   std::printf(" bytes from memory | bytes of GM read | bytes written |\n");
+  std::printf("|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (const Case& c : Cases()) {
-    if (c.slots.size() > 64) continue;
-    OperatorProblem problem({c.k, c.n, c.ranks, {}, DType::kF16, Arch::k2201}, 1);
-    auto step = problem.RandomStep(c.slots);
-    OperatorProblem::RunOptions options;
-    options.limits = LimitsOf(chip->soc().cube_cores);
-    const Timeline t = problem.Run(chip, options, &step).launch.timeline;
-    std::printf("| %s |", c.name);
-    for (const double busy : t.busy) std::printf(" %.0f |", busy);
-    std::printf(" %lld | %lld | %lld |\n", static_cast<long long>(t.memory_bytes),
-                static_cast<long long>(t.l2_bytes), static_cast<long long>(t.written_bytes));
+    for (const bool in_l2 : {false, true}) {
+      const Timeline t = RunSplit(chip, c, in_l2, {});
+      std::printf("| %s | %s | %.0f |", c.name, in_l2 ? "in L2" : "cold", t.cycles);
+      for (const double busy : t.busy) std::printf(" %.0f |", busy);
+      std::printf(" %lld | %lld | %lld |\n", static_cast<long long>(t.memory_bytes),
+                  static_cast<long long>(t.l2_bytes), static_cast<long long>(t.written_bytes));
+    }
   }
 }
 
@@ -189,7 +211,7 @@ void PrintGrouping(Simulator* chip) {
                               Spread(240, 40)}};
   for (const Case& c : cases) {
     for (const bool in_l2 : {false, true}) {
-      OperatorProblem problem({c.k, c.n, c.ranks, {}, DType::kF16, Arch::k2201}, 1);
+      OperatorProblem problem({c.k, c.n, c.ranks, {}, DType::kF16, Arch::k2201, false}, 1);
       const auto before = problem.RandomStep(c.slots);
       OperatorProblem::RunOptions options;
       options.in_l2 = in_l2;
@@ -204,7 +226,9 @@ void PrintGrouping(Simulator* chip) {
   }
 }
 
-// The base product of 32 tokens, 4096 x 4096, as a launch beside the operator's.
+// The base product of 32 tokens, 4096 x 4096, W from memory, as a launch of its own and in one
+// launch with the operator: the cores then meet between the two on the way out only, so that what
+// the operator reads and shrinks goes on beside the other cores' last tiles.
 void PrintBase(Simulator* chip) {
   const Case c = Cases()[2];
   const auto start = std::chrono::steady_clock::now();
@@ -216,26 +240,50 @@ void PrintBase(Simulator* chip) {
   program[kBaseRows] = 32;
   program[kBaseInner] = 4096;
   program[kBaseColumns] = 4096;
+  const auto bytes = [](auto* v) { return reinterpret_cast<uint8_t*>(v->data()); };
+  const auto add = [&](const char* name, auto* v) {
+    chip->AddGm(name, v->data(), static_cast<int64_t>(v->size() * sizeof((*v)[0])));
+  };
   chip->RemoveAllGm();
-  chip->AddGm("x", x.data(), static_cast<int64_t>(x.size() * 2));
-  chip->AddGm("W", w.data(), static_cast<int64_t>(w.size() * 2));
-  chip->AddGm("y", y.data(), static_cast<int64_t>(y.size() * 4));
-  chip->AddGm("program", program.data(), static_cast<int64_t>(program.size() * 4));
+  add("x", &x);
+  add("W", &w);
+  add("y", &y);
+  add("program", &program);
   LaunchOptions launch;
   launch.blocks = chip->soc().cube_cores;
-  const auto bytes = [](auto* v) { return reinterpret_cast<uint8_t*>(v->data()); };
   const LaunchResult base = chip->Launch(
       launch, [&] { base_linear_f16(bytes(&x), bytes(&w), bytes(&y), bytes(&program)); });
   LORICA_CHECK(base.report.ok());
-  OperatorProblem problem({c.k, c.n, c.ranks, {}, DType::kF16, Arch::k2201}, 1);
-  auto step = problem.RandomStep(c.slots);
-  OperatorProblem::RunOptions options;
-  options.limits = LimitsOf(chip->soc().cube_cores);
-  const double lora = problem.Run(chip, options, &step).launch.timeline.cycles;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  std::printf("base %.0f cycles (floor of W from memory %.0f), operator %.0f; ran in %.1f s\n",
-              base.timeline.cycles, 4096.0 * 4096 * 2 / chip->soc().memory_rate, lora,
-              seconds.count());
+  std::printf("base %.0f cycles (floor of W from memory %.0f); simulated in %.1f s\n",
+              base.timeline.cycles, 4096.0 * 4096 * 2 / chip->soc().memory_rate, seconds.count());
+  OperatorProblem problem({c.k, c.n, c.ranks, {}, DType::kF16, Arch::k2201, true}, 1);
+  const auto before = problem.RandomStep(c.slots);
+  for (const bool in_l2 : {false, true}) {
+    auto step = before;
+    OperatorProblem::RunOptions options;
+    options.in_l2 = in_l2;
+    options.y = YKind::kF32;
+    options.limits = SplitLimitsOf(chip->soc().cube_cores);
+    const double beside = problem.Run(chip, options, &step).launch.timeline.cycles;
+    options.before = [&](uint8_t* device_x, uint8_t* device_y) -> std::function<void()> {
+      add("W", &w);
+      add("base program", &program);
+      return [&, device_x, device_y] {
+        base_linear_f16(device_x, bytes(&w), device_y, bytes(&program));
+        constexpr uint16_t kBaseDone = 8;
+        AscendC::CrossCoreSetFlag<0, PIPE_FIX>(kBaseDone);
+        AscendC::CrossCoreWaitFlag<0, PIPE_FIX>(kBaseDone);
+      };
+    };
+    step = before;
+    const LaunchResult fused = problem.Run(chip, options, &step).launch;
+    if (!fused.report.ok()) std::fputs(fused.report.ToString().c_str(), stderr);
+    LORICA_CHECK(fused.report.ok());
+    std::printf("adapters %s: operator %.0f cycles, two launches %.0f, one launch %.0f\n",
+                in_l2 ? "in L2" : "cold", beside, base.timeline.cycles + beside,
+                fused.timeline.cycles);
+  }
 }
 
 void PrintSensitivity(Simulator* chip) {
@@ -244,28 +292,39 @@ void PrintSensitivity(Simulator* chip) {
     double LaunchOptions::*field;
   };
   const Setting settings[] = {{"memory latency", &LaunchOptions::memory_latency_scale},
-                              {"issue cost of the scalar unit", &LaunchOptions::issue_cost_scale},
-                              {"MTE2 rate", &LaunchOptions::mte2_rate_scale}};
-  std::printf("| case | adapters | as they are | least | with |\n|---|---|---|---|---|\n");
+                              {"L2 latency", &LaunchOptions::l2_latency_scale},
+                              {"issue cost", &LaunchOptions::issue_cost_scale},
+                              {"MTE2 rate", &LaunchOptions::mte2_rate_scale},
+                              {"cross-core flag", &LaunchOptions::cross_flag_scale}};
+  std::printf("| case | adapters | split | least | with | whole | least | with |\n");
+  std::printf("|---|---|---|---|---|---|---|---|\n");
   for (const Case& c : Cases()) {
     if (c.slots.size() > 64) continue;
     for (const bool in_l2 : {false, true}) {
+      struct Least {
+        double plain = 0, ratio = 0;
+        std::string with = "as they are";
+      };
       const Row plain = RunCase(chip, c, in_l2, {}, false);
-      double least = plain.vector / plain.fused;
-      std::string with = "as they are";
+      Least split{plain.vector / plain.split, plain.vector / plain.split};
+      Least whole{plain.vector / plain.whole, plain.vector / plain.whole};
       for (const Setting& setting : settings) {
         for (const double scale : {0.5, 2.0}) {
           LaunchOptions launch;
           launch.*setting.field = scale;
           const Row row = RunCase(chip, c, in_l2, launch, false);
-          if (row.vector / row.fused < least) {
-            least = row.vector / row.fused;
-            with = std::string(setting.name) + (scale < 1 ? " halved" : " doubled");
-          }
+          const auto take = [&](double ratio, Least* least) {
+            if (ratio >= least->ratio) return;
+            least->ratio = ratio;
+            least->with = std::string(setting.name) + (scale < 1 ? " halved" : " doubled");
+          };
+          take(row.vector / row.split, &split);
+          take(row.vector / row.whole, &whole);
         }
       }
-      std::printf("| %s | %s | %.2f | %.2f | %s |\n", c.name, in_l2 ? "in L2" : "cold",
-                  plain.vector / plain.fused, least, with.c_str());
+      std::printf("| %s | %s | %.2f | %.2f | %s | %.2f | %.2f | %s |\n", c.name,
+                  in_l2 ? "in L2" : "cold", split.plain, split.ratio, split.with.c_str(),
+                  whole.plain, whole.ratio, whole.with.c_str());
       std::fflush(stdout);
     }
   }
@@ -278,9 +337,12 @@ int main(int argc, char** argv) {
   auto chip = lorica::ascend::Simulator::Open("910B3").value();
   if (argc > 2 && std::strcmp(argv[1], "--trace") == 0) {
     const size_t index = argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 2;
-    const auto row =
-        lorica::ascend::RunCase(chip.get(), lorica::ascend::Cases().at(index), argc > 4, {}, false);
-    std::ofstream(argv[2]) << row.timeline.ToTraceJson();
+    const bool warm = argc > 4 && std::strcmp(argv[4], "warm") == 0;
+    const lorica::ascend::Case c = lorica::ascend::Cases().at(index);
+    std::ofstream(argv[2])
+        << (argc > 5 ? lorica::ascend::RunSplit(chip.get(), c, warm, {})
+                     : lorica::ascend::RunCase(chip.get(), c, warm, {}, false).timeline)
+               .ToTraceJson();
     return 0;
   }
   if (argc > 1 && std::strcmp(argv[1], "--base") == 0) {

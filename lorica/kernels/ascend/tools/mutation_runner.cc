@@ -60,18 +60,25 @@ std::vector<SlotId> Slots(int32_t rows, int32_t adapters, int32_t run) {
       {{1168, {176}, {128, 40}, {}}, Slots(256, 2, 128), 1, 128},
       {{1680, {176}, {48}, {}}, Slots(200, 1, 110), 1, 96},
       {{144, {176}, {256}, {}}, Slots(128, 1, 64), 1, 64},
+      {{3600, {80}, {16}, {}}, Slots(256, 1, 128), 1, 128},  // eight slices of 128 rows
+  };
+  struct Way {
+    YKind kind;
+    bool split;
   };
   for (const Setup& setup : setups) {
-    for (const YKind kind : {YKind::kFused, YKind::kAtomic}) {
-      if (arch == Arch::k2002 && kind != YKind::kFused) continue;
+    for (const auto& [kind, split] :
+         {Way{YKind::kFused, false}, Way{YKind::kFused, true}, Way{YKind::kAtomic, false}}) {
+      if (arch == Arch::k2002 && (kind != YKind::kFused || split)) continue;
       OperatorShape shape = setup.shape;
       shape.arch = arch;
+      shape.split = split;
       OperatorProblem problem(shape, 11);
       const auto before = problem.RandomStep(setup.slots);
       auto after = before;
       OperatorProblem::RunOptions options;
       options.y = kind;
-      options.limits = LimitsOf(setup.cores, arch);
+      options.limits = split ? SplitLimitsOf(setup.cores) : LimitsOf(setup.cores, arch);
       options.limits.row_block = std::min(options.limits.row_block, setup.row_block);
       options.launch.timeline = false;
       if (arch == Arch::k2002) options.launch.type = KernelType::kAivOnly;

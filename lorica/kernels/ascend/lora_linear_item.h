@@ -1,0 +1,157 @@
+// Device code of lora_linear_cube.h: where everything lies in the core's memories, the words of an
+// item, and its columns chunk by chunk. One core owns each object; C++17, no standard library.
+#pragma once
+
+#include "kernel_operator.h"
+#include "lorica/kernels/ascend/lora_program.h"
+
+namespace lorica {
+namespace ascend {
+
+using AscendC::HardEvent;
+using AscendC::TPosition;
+
+// L1, in bytes.
+constexpr uint32_t kXBytes = kMaxRows * kBlock * 2;
+constexpr uint32_t kSlotWeights = kGroupTiles * kFractal * kBlock * 2;
+constexpr uint32_t kSlotY = 16384;
+constexpr uint32_t kSlotBytes = kSlotWeights + kSlotY;
+constexpr uint32_t kSlots = 4;
+constexpr uint32_t kSlotAt = 2 * kXBytes;
+constexpr uint32_t kSAt = kSlotAt + kSlots * kSlotBytes;
+constexpr uint32_t kIdentityAt = kSAt + kMaxRowRanks * 2;
+constexpr uint32_t kIdentityFractals = 1;
+// L0A: two halves; while expanding, S lies in the first and two tiles of y in the second.
+constexpr uint32_t kHalfL0 = 32768;
+// L0B: two halves; while expanding, the identity lies at the end of each.
+constexpr uint32_t kIdentityL0 = kHalfL0 - kIdentityFractals * kFractalBytes;
+// L0C: S, or two sums of slices; then two tiles of y.
+constexpr uint32_t kYL0C = kMaxRowRanks * 4;
+constexpr uint32_t kYL0CBytes = 32768;
+constexpr uint32_t kSumBytes = 1024;  // 16 x 16 in fp32
+// The flags of S, and of a slice's sum in each half.
+constexpr uint32_t kSliceFlag = 2;
+// Cross-core flags, one a round.
+constexpr uint16_t kAllSlices = 0;
+// Slices of one tile of S in the place of a block of x, and behind them the scaled identity.
+constexpr uint32_t kScaleAt = kMaxRows * kMostSlices * kFractal * 4;
+constexpr uint32_t kWideFractals = 2;    // of 16 x 8 in fp32 make 16 x 16
+constexpr uint32_t kWideElements = 128;  // of one
+// Blocks of 16 rows whose slices fill the place of a tile of y in L0A.
+constexpr uint32_t kSumRowBlocks = kSlotY / (kFractal * kMostSlices * kFractal * 4);
+// S of a split item: two places in L1, and two in L0A.
+constexpr uint32_t kSplitS = kSplitRowRanks * 2;
+
+// Items that do everything on one core, or shrinks of a slice of k, a meeting, and expands.
+enum class Form { kWhole, kSplit };
+
+// The words of one item.
+class Item {
+ public:
+  __aicore__ inline void Read(AscendC::GlobalTensor<uint64_t>& words, uint32_t at) {
+    const uint64_t size = words.GetValue(at + kItemSize);
+    const uint64_t shape = words.GetValue(at + kItemShape);
+    const uint64_t range = words.GetValue(at + kItemColumns);
+    next = at + static_cast<uint32_t>(size);
+    rows = FieldOf(size, 2);
+    runs = FieldOf(size, 3);
+    inner = FieldOf(shape, 0);
+    tiles = FieldOf(shape, 1);
+    members = FieldOf(shape, 2);
+    steps = FieldOf(shape, 3);
+    column_begin = FieldOf(range, 0);
+    column_end = FieldOf(range, 1);
+    pitch = FieldOf(range, 2);
+    group = FieldOf(range, 3);
+    row_blocks = (rows + kFractal - 1) / kFractal;
+    padded = row_blocks * kFractal;
+    slices = steps >> 8;
+    steps &= 255;
+    groups = (tiles + kGroupTiles - 1) / kGroupTiles;
+    runs_at = at + kItemHead;
+    members_at = runs_at + runs * kRunWords;
+    tiles_at = members_at + members * kMemberWords;
+  }
+  // Addresses, which few readers of an item need: each word costs the scalar unit time.
+  __aicore__ inline uint64_t Y(AscendC::GlobalTensor<uint64_t>& words) const {
+    return words.GetValue(runs_at - kItemHead + kItemY);
+  }
+  __aicore__ inline uint64_t Sums(AscendC::GlobalTensor<uint64_t>& words) const {
+    return words.GetValue(runs_at - kItemHead + kItemSums);
+  }
+  // The group after the one at hand, and its tiles.
+  __aicore__ inline void NextGroup() { group = group + 1 == groups ? 0 : group + 1; }
+  __aicore__ inline uint32_t GroupTiles() const {
+    const uint32_t left = tiles - group * kGroupTiles;
+    return left < kGroupTiles ? left : kGroupTiles;
+  }
+
+  uint32_t next = 0;
+  uint32_t rows = 0;
+  uint32_t row_blocks = 0;
+  uint32_t padded = 0;
+  uint32_t inner = 0;
+  uint32_t tiles = 0;
+  uint32_t groups = 0;
+  uint32_t group = 0;
+  uint32_t members = 0;
+  uint32_t runs = 0;
+  uint32_t column_begin = 0;
+  uint32_t column_end = 0;
+  uint32_t pitch = 0;
+  uint32_t steps = 0;
+  uint32_t slices = 0;
+  uint32_t runs_at = 0;
+  uint32_t members_at = 0;
+  uint32_t tiles_at = 0;
+};
+
+// The columns of one member, chunk by chunk, from the chunk where this core begins.
+class Chunks {
+ public:
+  __aicore__ inline void Begin(AscendC::GlobalTensor<uint64_t>& words, const Item& item,
+                               uint32_t member) {
+    const uint32_t at = item.members_at + member * kMemberWords;
+    const uint64_t span = words.GetValue(at + kMemberSpan);
+    const uint64_t chunk = words.GetValue(at + kMemberChunk);
+    run_begin = FieldOf(span, 0);
+    run_end = FieldOf(span, 1);
+    tile = FieldOf(span, 2);
+    tiles = FieldOf(span, 3);
+    width_ = FieldOf(chunk, 0);
+    begin_ = item.column_begin;
+    end_ = item.column_end;
+    at_ = begin_ + FieldOf(chunk, 1) * width_;
+    left_ = (end_ - begin_ + width_ - 1) / width_;
+    Place();
+  }
+  __aicore__ inline bool Done() const { return left_ == 0; }
+  __aicore__ inline bool Last() const { return left_ == 1; }
+  __aicore__ inline void Next() {
+    --left_;
+    at_ += width_;
+    if (at_ >= end_) at_ = begin_;
+    Place();
+  }
+
+  uint32_t run_begin = 0;
+  uint32_t run_end = 0;
+  uint32_t tile = 0;
+  uint32_t tiles = 0;
+  uint32_t column = 0;
+  uint32_t columns = 0;
+
+ private:
+  __aicore__ inline void Place() {
+    column = at_;
+    columns = end_ - at_ < width_ ? end_ - at_ : width_;
+  }
+  uint32_t width_ = 0;
+  uint32_t begin_ = 0;
+  uint32_t end_ = 0;
+  uint32_t at_ = 0;
+  uint32_t left_ = 0;
+};
+
+}  // namespace ascend
+}  // namespace lorica
