@@ -57,8 +57,9 @@ std::string OtherBase(const std::string& path, const std::string& served) {
 
 }  // namespace
 
-Result<std::unique_ptr<AdapterAdmin>> AdapterAdmin::Open(const Options& options) {
-  std::unique_ptr<AdapterAdmin> admin(new AdapterAdmin(options, MakePosixFileSystem()));
+Result<std::unique_ptr<AdapterAdmin>> AdapterAdmin::Open(const Options& options,
+                                                         std::unique_ptr<FileSystem> files) {
+  std::unique_ptr<AdapterAdmin> admin(new AdapterAdmin(options, std::move(files)));
   std::vector<std::string> damaged;
   if (options.state_folder.empty()) {
     admin->state_ = AdapterState::InMemory(admin->files_.get());

@@ -35,7 +35,9 @@ class AdapterAdmin {
     lora::LoadOptions load;
     int64_t upload_limit_bytes = int64_t{1} << 30;
   };
-  static Result<std::unique_ptr<AdapterAdmin>> Open(const Options& options);
+  // `files` is what durable state is written through; a test may lose or refuse some of it.
+  static Result<std::unique_ptr<AdapterAdmin>> Open(
+      const Options& options, std::unique_ptr<FileSystem> files = MakePosixFileSystem());
   ~AdapterAdmin();
 
   // What the state folder, `modules` and the adapters folder hold, in this order; of a name given

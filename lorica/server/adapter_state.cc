@@ -89,8 +89,9 @@ Status AdapterState::Commit(const ManifestEntry& entry, const std::string& stagi
   const std::string folder = FolderOf(entry.digest);
   if (!files_->Exists(folder)) {
     LORICA_RETURN_IF_ERROR(files_->Rename(staging, folder));
-    LORICA_RETURN_IF_ERROR(files_->SyncFolder(folder_ + kAdapters));
   }
+  // Also of a folder that is there: the sync after its rename may be what failed the last time.
+  LORICA_RETURN_IF_ERROR(files_->SyncFolder(folder_ + kAdapters));
   return Set(entry);
 }
 
@@ -109,7 +110,7 @@ Status AdapterState::Forget(const std::string& name, bool stays_unloaded) {
 }
 
 Status AdapterState::Replace(Manifest next) {
-  if (next == manifest_) return OkStatus();
+  if (next == manifest_ && !manifest_unsynced_) return OkStatus();
   if (folder_.empty()) {
     manifest_ = std::move(next);
     return OkStatus();
@@ -124,7 +125,10 @@ Status AdapterState::Replace(Manifest next) {
   LORICA_RETURN_IF_ERROR(files_->Rename(folder_ + kNextManifest, folder_ + kManifest));
   // The new one may be what a restart finds from here on, even if the sync fails.
   manifest_ = std::move(next);
-  return files_->SyncFolder(folder_);
+  manifest_unsynced_ = true;
+  LORICA_RETURN_IF_ERROR(files_->SyncFolder(folder_));
+  manifest_unsynced_ = false;
+  return OkStatus();
 }
 
 bool AdapterState::IsUsed(const std::string& digest) const {

@@ -82,6 +82,8 @@ class AdapterState {
   FileSystem* const files_;
   std::string folder_;  // empty: none yet
   Manifest manifest_;
+  // Whether a crash may still bring an older one back: a sync has failed since.
+  bool manifest_unsynced_ = false;
   uint64_t next_staging_ = 1;
 };
 

@@ -110,6 +110,29 @@ TEST(AdapterState, NoSyncCanBeLeftOut) {
   EXPECT_FALSE(survives([](CrashingFileSystem* files) { files->SkipFolderSync(kRoot); }));
 }
 
+// A disk that fails once: the client is told, asks again, and what it is then promised is durable.
+TEST(AdapterState, WhatIsAcknowledgedAfterAFailureIsDurable) {
+  for (const Change& last : {Change{"a", "new"}, Change{"a", ""}}) {
+    for (int64_t fails_at = 0; fails_at < 12; ++fails_at) {
+      CrashingFileSystem files;
+      std::vector<std::string> damaged;
+      auto state = AdapterState::Open(&files, kRoot, &damaged);
+      ASSERT_TRUE(state.ok());
+      ASSERT_EQ(files.SyncFolder(""), OkStatus());
+      ASSERT_EQ(Apply(state->get(), {"a", "old"}), OkStatus());
+      files.FailOnce(files.operations() + fails_at);
+      if (!Apply(state->get(), last).ok()) ASSERT_EQ(Apply(state->get(), last), OkStatus());
+      const Manifest acknowledged = (*state)->manifest();
+      files.Restart([] { return false; });  // nothing but what was synced
+      state = AdapterState::Open(&files, kRoot, &damaged);
+      ASSERT_TRUE(state.ok());
+      EXPECT_EQ((*state)->manifest(), acknowledged) << fails_at;
+      EXPECT_TRUE(damaged.empty()) << fails_at;
+      EXPECT_TRUE(IsConsistent(&files, **state)) << fails_at;
+    }
+  }
+}
+
 TEST(AdapterState, ADamagedManifestLosesThatEntryAlone) {
   Manifest manifest;
   for (const char* name : {"a", "b", "c"}) {

@@ -19,6 +19,8 @@ class CrashingFileSystem : public FileSystem {
   // The operation number `n` (from 0) and all after it do not happen: the process is gone.
   void CrashBefore(int64_t n) { crash_at_ = n; }
   int64_t operations() const { return operations_; }
+  // Operation `n` fails and changes nothing; the process lives on.
+  void FailOnce(int64_t n) { fail_once_ = n; }
   // Ignores one kind of sync, as a program that forgot it would.
   void SkipFileSync() { skip_file_sync_ = true; }
   void SkipFolderSync(const std::string& path) { skipped_.insert(path); }
@@ -43,6 +45,7 @@ class CrashingFileSystem : public FileSystem {
       }
     }
     crash_at_ = INT64_MAX;
+    fail_once_ = -1;
     operations_ = 0;
   }
 
@@ -147,7 +150,10 @@ class CrashingFileSystem : public FileSystem {
   };
 
   static Status Gone() { return Unavailable("the process is gone"); }
-  bool Alive() { return operations_++ < crash_at_; }
+  bool Alive() {
+    const int64_t operation = operations_++;
+    return operation < crash_at_ && operation != fail_once_;
+  }
   static std::pair<std::string, std::string> Split(const std::string& path) {
     const size_t slash = path.rfind('/');
     return {path.substr(0, slash), path.substr(slash + 1)};
@@ -166,6 +172,7 @@ class CrashingFileSystem : public FileSystem {
 
   std::map<std::string, Folder> folders_;  // by path; "" is the root
   int64_t crash_at_ = INT64_MAX;
+  int64_t fail_once_ = -1;
   int64_t operations_ = 0;
   bool skip_file_sync_ = false;
   std::set<std::string> skipped_;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Breaks the code on purpose, one place at a time, and shows that a test fails each time.
+"""Breaks the code on purpose, one at a time, and shows that a test fails each time.
 
-  mutate.py [NAME ...]     (all of them without a name; needs some minutes a mutation)
+  mutate.py [NAME ...]     (all of them without a name; needs some minutes a mutation; "live" names
+                           all mutations of live adapters, "step" all of a step)
 
 Works on a copy of the checkout; builds it in release (or under the thread sanitizer where the
 break is a race). A mutation that no test notices is a failure of the tests.
@@ -17,40 +18,109 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SLOT = "batch.slots.push_back(sequence->slot);"
 PAGES = "begin, sequence->pages.data()});"
 
-# name: (file, text, what stands there instead, preset, test program, tests)
-MUTATIONS = {
+REPLACED = "replaced = std::exchange(current, version);"
+PUBLISH = "impl_->registry.Publish(name, *std::move(hold));"
+COMMIT = "LORICA_RETURN_IF_ERROR(state_->Commit(entry, staging));"
+STATE = "lorica/server/adapter_state.cc"
+DISK = "lorica/base/file_system.cc"
+
+# name: ([(file, text, what stands there instead), ...], preset, test program, tests)
+STEP = {
     "permutation": (
-        "lorica/kernels/cpu/packed_input-inl.h",
-        "row_of[next++] = row;",
-        "row_of[next] = static_cast<int32_t>(next) + 0 * row;\n    ++next;",
+        [("lorica/kernels/cpu/packed_input-inl.h",
+         "row_of[next++] = row;",
+         "row_of[next] = static_cast<int32_t>(next) + 0 * row;\n    ++next;")],
         "release", "kernels_test", "*"),
     "scale": (
-        "lorica/kernels/cpu/lora-inl.h",
-        "Splat<8>(args.scale[t])",
-        "Splat<8>(1.0f)",
+        [("lorica/kernels/cpu/lora-inl.h",
+         "Splat<8>(args.scale[t])",
+         "Splat<8>(1.0f)")],
         "release", "kernels_test", "*"),
     "padding of one tile": (
-        "lorica/kernels/cpu/packing.cc",
-        "std::min<int64_t>(kTileRanks, factors.rank - rank_begin);",
-        "kTileRanks;  // what lies behind the factor instead of zeros",
+        [("lorica/kernels/cpu/packing.cc",
+         "std::min<int64_t>(kTileRanks, factors.rank - rank_begin);",
+         "kTileRanks;  // what lies behind the factor instead of zeros")],
         "release", "kernels_test", "*"),
     "slot of one token": (
-        "lorica/engine/batch_builder.cc",
-        SLOT,
-        "batch.slots.push_back(batch.slots.size() == 2 ? lora::kBaseModel : sequence->slot);",
+        [("lorica/engine/batch_builder.cc",
+         SLOT,
+         "batch.slots.push_back(batch.slots.size() == 2 ? lora::kBaseModel : sequence->slot);")],
         "release", "scenarios_test", "*"),
     "barrier between shrink and expand": (
-        "lorica/kernels/cpu/linear-inl.h",
-        "if (!state.x_is_packed || state.has_lora) member.Sync();",
-        "if (!state.x_is_packed && !state.has_lora) member.Sync();",
+        [("lorica/kernels/cpu/linear-inl.h",
+         "if (!state.x_is_packed || state.has_lora) member.Sync();",
+         "if (!state.x_is_packed && !state.has_lora) member.Sync();")],
         "tsan", "kernels_test", "*Linear*:*Lora*"),
     "page table of one sequence": (
-        "lorica/engine/batch_builder.cc",
-        PAGES,
-        "begin,\n         (batch.sequences.size() == 1 ? scheduled.front().sequence : sequence)"
-        "->pages.data()});",
+        [("lorica/engine/batch_builder.cc",
+         PAGES,
+         "begin,\n         (batch.sequences.size() == 1 ? scheduled.front().sequence : sequence)"
+         "->pages.data()});")],
         "release", "scenarios_test", "*"),
 }
+LIVE = {
+    "the identity in the hash of a page": (
+        [("lorica/engine/page_keys.cc",
+          "hash.Update(std::as_bytes(std::span(identity_.digest)));", "")],
+        "release", "engine_test", "PrefixReuse.*"),
+    "an old version until its last request": (
+        [("lorica/lora/registry.cc", REPLACED,
+          REPLACED + "\n  if (replaced) const_cast<AdapterHold&>(replaced->adapter()).reset();")],
+        "release", "engine_test", "LiveAdapters.*"),
+    "tiles of an old version until its last request": (
+        [("lorica/engine/engine.cc", PUBLISH,
+          "const auto old = impl_->registry.Acquire(name);\n  if (old.ok() && impl_->cache->FindSlot("
+          "old->version().digest())) {\n    impl_->cache->Evict(old->version().digest());\n  }\n  "
+          + PUBLISH)],
+        "release", "engine_test", "LiveAdapters.*"),
+    "no eviction in flight": (
+        [("lorica/lora/adapter_tiers.cc", "state.pins > 0 || state.running > 0 ||",
+          "state.pins > 0 ||"),
+         ("lorica/lora/adapter_fetch.cc",
+          "LORICA_CHECK(victim->state.running == 0 && victim->state.slot.has_value());", "")],
+        "release", "engine_test", "Crowded.*:LiveAdapters.*"),
+    "the sync of an uploaded file": (
+        [(STATE, "LORICA_RETURN_IF_ERROR(out->Sync());\n  }\n  return files_->SyncFolder(staging);",
+          "}\n  return files_->SyncFolder(staging);")],
+        "release", "server_test", "AdapterState.*"),
+    "the sync of an upload's folder": (
+        [(STATE, "return files_->SyncFolder(staging);", "return OkStatus();")],
+        "release", "server_test", "AdapterState.*"),
+    "the sync of the folder of uploads": (
+        [(STATE, "LORICA_RETURN_IF_ERROR(files_->SyncFolder(folder_ + kAdapters));", "")],
+        "release", "server_test", "AdapterState.*"),
+    "the sync of the manifest": (
+        [(STATE, "LORICA_RETURN_IF_ERROR(out->Append(std::as_bytes(std::span(text))));\n"
+          "    LORICA_RETURN_IF_ERROR(out->Sync());",
+          "LORICA_RETURN_IF_ERROR(out->Append(std::as_bytes(std::span(text))));")],
+        "release", "server_test", "AdapterState.*"),
+    "the sync of the manifest's folder": (
+        [(STATE, "LORICA_RETURN_IF_ERROR(files_->SyncFolder(folder_));\n  manifest_unsynced_",
+          "manifest_unsynced_")],
+        "release", "server_test", "AdapterState.*"),
+    "the sync of a new state folder": (
+        [(STATE, "LORICA_RETURN_IF_ERROR(files->SyncFolder(folder));", "")],
+        "release", "server_test", "AdapterState.*"),
+    "the sync after one that failed": (
+        [(STATE, "next == manifest_ && !manifest_unsynced_", "next == manifest_")],
+        "release", "server_test", "AdapterState.*"),
+    "the system's sync of a file": (
+        [(DISK, "fsync(fd_) == 0 ? OkStatus()", "true ? OkStatus()")],
+        "release", "base_test", "PosixFileSystem.*"),
+    "the system's sync of a folder": (
+        [(DISK, "const int error = fsync(fd) == 0 ? 0 : errno;", "const int error = 0;")],
+        "release", "base_test", "PosixFileSystem.*"),
+    "an upload durable before it is answered": (
+        [("lorica/server/adapter_admin.cc", COMMIT, "(void)state_->Commit(entry, staging);")],
+        "release", "server_test", "AdapterAdminTest.*"),
+    "an upload durable before it is served": (
+        [("lorica/server/adapter_admin.cc", COMMIT,
+          "const auto early = loaded;\n    LORICA_RETURN_IF_ERROR(Publish(upload.name, early));\n"
+          "    " + COMMIT)],
+        "release", "server_test", "AdapterAdminTest.*"),
+}
+MUTATIONS = {**STEP, **LIVE}
+GROUPS = {"step": STEP, "live": LIVE}
 
 
 def copy_tree(target):
@@ -73,31 +143,34 @@ def build(tree, preset, program):
 
 
 def main():
-    names = sys.argv[1:] or list(MUTATIONS)
+    names = [name for given in sys.argv[1:] for name in GROUPS.get(given, [given])]
+    names = names or list(MUTATIONS)
     survived = []
     with tempfile.TemporaryDirectory() as folder:
         tree = pathlib.Path(folder) / "lorica"
         tree.mkdir()
         copy_tree(tree)
         for name in names:
-            file, old, new, preset, program, tests = MUTATIONS[name]
-            path = tree / file
-            text = path.read_text()
-            if text.count(old) != 1:
-                raise SystemExit(f"{name}: expected its text once in {file}, found it "
-                                 f"{text.count(old)} times")
-            path.write_text(text.replace(old, new))
+            edits, preset, program, tests = MUTATIONS[name]
+            whole = {file: (tree / file).read_text() for file, _, _ in edits}
+            for file, old, new in edits:
+                text = (tree / file).read_text()
+                if text.count(old) != 1:
+                    raise SystemExit(f"{name}: expected its text once in {file}, found it "
+                                     f"{text.count(old)} times")
+                (tree / file).write_text(text.replace(old, new))
             binary = build(tree, preset, program)
             done = subprocess.run([binary, f"--gtest_filter={tests}", "--gtest_fail_fast"],
                                   cwd=tree, capture_output=True, text=True, timeout=1800)
-            path.write_text(text)
+            for file, text in whole.items():
+                (tree / file).write_text(text)
             if done.returncode == 0:
                 survived.append(name)
-                print(f"SURVIVED  {name} ({file})")
+                print(f"SURVIVED  {name}")
                 continue
             seen = [line for line in (done.stdout + done.stderr).splitlines()
                     if "[  FAILED  ]" in line or "WARNING: ThreadSanitizer" in line]
-            print(f"caught    {name} ({file}): {program}: {seen[0].strip() if seen else 'died'}",
+            print(f"caught    {name}: {program}: {seen[0].strip() if seen else 'died'}",
                   flush=True)
     print(f"mutations: {len(names) - len(survived)} passed, {len(survived)} failed")
     return 1 if survived else 0
