@@ -38,6 +38,16 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
       "adapters",
       "many more adapters than there is room for; publishing under load; merged models");
   adapters->add_option("MODEL", live->model, "a model; without one, synthetic of 135M weights");
+  adapters->add_option("--table", live->table, "one of them alone: tiers, active, steps or paths")
+      ->check(CLI::IsMember({"tiers", "active", "steps", "paths"}));
+  adapters->add_option("--layers", live->layers, "layers of the synthetic model")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  adapters->add_option("--vocab", live->vocab, "its tokens")
+      ->check(CLI::Range(4000, 1 << 20))
+      ->capture_default_str();
+  adapters->add_option("--folder", live->folder,
+                       "where the adapters are kept for the next run (default: removed)");
   adapters->add_option("--dtype", live->dtype, "float32 or bfloat16")->capture_default_str();
   adapters->add_option("--threads", live->threads, "threads that compute (default: every core)");
   adapters->add_option("--adapters", live->adapters, "adapters of rank 16, in files")
@@ -51,6 +61,12 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
       ->capture_default_str();
   adapters->add_option("--requests", live->requests, "requests in all")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  adapters->add_option("--turns", live->turns, "in which two engines serve them")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  adapters->add_option("--active", live->active, "part of the adapters that is asked for")
+      ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   adapters->add_option("--zipf", live->zipf, "exponent of the adapters' popularity")
       ->capture_default_str();

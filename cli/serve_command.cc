@@ -55,7 +55,8 @@ void AddServeCommand(CLI::App* app, int* exit_code) {
       ->group("Server");
   command
       ->add_flag("--watch-adapters", flags->service.service.watch_adapters,
-                 "take in what comes to the --adapters folder, or changes in it, while serving")
+                 "take in what comes to the --adapters folder or changes in it, and unload what "
+                 "goes, while serving")
       ->group("Server");
   command
       ->add_option("--merge", flags->service.service.merge,

@@ -22,7 +22,7 @@ double CostOf(const TieredAdapter& adapter) {
 
 void AdapterTiers::Warm(const AdapterHold& adapter) {
   std::lock_guard fetching(fetching_);
-  Fetch(adapter, false);
+  Fetch(adapter, Eviction::kNone);
 }
 
 void AdapterTiers::Enqueue(const AdapterHold& adapter) {
@@ -71,7 +71,7 @@ bool AdapterTiers::FetchNext() {
     }
   }
   if (next == nullptr) return false;
-  if (Fetch(next, true) == Fetched::kNoRoom) {
+  if (Fetch(next, Eviction::kAllowed) == Fetched::kNoRoom) {
     starving_.store(true, std::memory_order_release);
     Changed();
     return false;
@@ -120,7 +120,7 @@ Result<std::shared_ptr<const Adapter>> AdapterTiers::Read(TieredAdapter* adapter
   return content;
 }
 
-AdapterTiers::Fetched AdapterTiers::Fetch(const AdapterHold& adapter, bool may_evict) {
+AdapterTiers::Fetched AdapterTiers::Fetch(const AdapterHold& adapter, Eviction eviction) {
   const auto began = std::chrono::steady_clock::now();
   std::shared_ptr<const Adapter> content;
   {
@@ -156,7 +156,7 @@ AdapterTiers::Fetched AdapterTiers::Fetch(const AdapterHold& adapter, bool may_e
       adapter->state.leaving = false;
       adapter->rows.store(0, std::memory_order_relaxed);
       ++adapter->state.loads;
-      by_key_[adapter->key] = adapter.get();
+      hot_[adapter->key] = adapter.get();
       hot_policy_->Insert({adapter->key, adapter->tile_bytes, CostOf(*adapter)});
       ++totals_.hot;
       ++totals_.loads;
@@ -169,7 +169,7 @@ AdapterTiers::Fetched AdapterTiers::Fetch(const AdapterHold& adapter, bool may_e
       Fail(adapter.get(), slot.status());
       return Fetched::kDone;
     }
-    if (!may_evict) return Fetched::kNoRoom;
+    if (eviction == Eviction::kNone) return Fetched::kNoRoom;
     if (!compacted && options_.cache->FitsCompacted(*content)) {
       compacted = true;
       AskToCompact();
@@ -197,12 +197,12 @@ void AdapterTiers::AskToCompact() {
 }
 
 TieredAdapter* AdapterTiers::IdleVictim() {
-  const auto idle = [&](uint64_t key) { return !Protected(*by_key_.at(key)); };
+  const auto idle = [&](uint64_t key) { return !Protected(*hot_.at(key)); };
   // One that a sequence waits for goes only when there is no other.
   auto key =
-      hot_policy_->Victim([&](uint64_t k) { return idle(k) && by_key_.at(k)->state.waiting == 0; });
+      hot_policy_->Victim([&](uint64_t k) { return idle(k) && hot_.at(k)->state.waiting == 0; });
   if (!key.has_value()) key = hot_policy_->Victim(idle);
-  return key.has_value() ? by_key_.at(*key) : nullptr;
+  return key.has_value() ? hot_.at(*key) : nullptr;
 }
 
 AdapterTiers::Room AdapterTiers::MakeRoom() {
@@ -212,8 +212,8 @@ AdapterTiers::Room AdapterTiers::MakeRoom() {
     EvictHot(&lock, victim);
     return Room::kMade;
   }
-  for (const auto& [key, other] : by_key_) {
-    if (other->state.slot.has_value() && other->state.pins == 0) return Room::kWait;
+  for (const auto& [key, other] : hot_) {
+    if (other->state.pins == 0) return Room::kWait;
   }
   return Room::kNever;
 }
@@ -224,7 +224,7 @@ void AdapterTiers::EvictHot(std::unique_lock<std::mutex>* lock, TieredAdapter* v
   victim->state.leaving = false;
   ++victim->state.evictions;
   hot_policy_->Evict(victim->key);
-  if (victim->state.cold == nullptr) by_key_.erase(victim->key);
+  hot_.erase(victim->key);
   --totals_.hot;
   ++totals_.evictions;
   // The victim may be gone once the lock is.
@@ -240,7 +240,7 @@ void AdapterTiers::KeepCold(TieredAdapter* adapter, std::shared_ptr<const Adapte
   totals_.cold_bytes += content->bytes();
   ++totals_.cold;
   adapter->state.cold = std::move(content);
-  by_key_[adapter->key] = adapter;
+  cold_[adapter->key] = adapter;
   cold_policy_->Insert({adapter->key, adapter->bytes, CostOf(*adapter)});
   while (totals_.cold_bytes > options_.cold_bytes && ShrinkCold(*adapter, dropped)) {
   }
@@ -248,15 +248,15 @@ void AdapterTiers::KeepCold(TieredAdapter* adapter, std::shared_ptr<const Adapte
 
 bool AdapterTiers::ShrinkCold(const TieredAdapter& keep, Dropped* dropped) {
   const auto may_go = [&](uint64_t key) {
-    return key != keep.key && !by_key_.at(key)->state.path.empty();
+    return key != keep.key && !cold_.at(key)->state.path.empty();
   };
   // What is hot needs its factors least.
   auto key = cold_policy_->Victim(
-      [&](uint64_t k) { return may_go(k) && by_key_.at(k)->state.slot.has_value(); });
+      [&](uint64_t k) { return may_go(k) && cold_.at(k)->state.slot.has_value(); });
   if (!key.has_value()) key = cold_policy_->Victim(may_go);
   if (!key.has_value() && !keep.state.path.empty() && keep.state.cold != nullptr) key = keep.key;
   if (!key.has_value()) return false;
-  DropCold(by_key_.at(*key), dropped);
+  DropCold(cold_.at(*key), dropped);
   ++totals_.evictions_cold;
   return true;
 }
@@ -269,7 +269,7 @@ void AdapterTiers::DropCold(TieredAdapter* adapter, Dropped* dropped) {
   dropped->push_back(std::move(adapter->state.cold));
   adapter->state.cold = nullptr;
   cold_policy_->Evict(adapter->key);
-  if (!adapter->state.slot.has_value()) by_key_.erase(adapter->key);
+  cold_.erase(adapter->key);
 }
 
 void AdapterTiers::Fail(TieredAdapter* adapter, Status reason) {

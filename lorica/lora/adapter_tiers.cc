@@ -78,7 +78,6 @@ void AdapterTiers::Discard(TieredAdapter* adapter) {
   if (state.slot.has_value()) EvictHot(&lock, adapter);
   hot_policy_->Forget(adapter->key);
   cold_policy_->Forget(adapter->key);
-  by_key_.erase(adapter->key);
   RoomMayBeThere();
   lock.unlock();
   delete adapter;
@@ -209,9 +208,8 @@ const TieredAdapter* AdapterTiers::ChooseLeaving() {
   if (!starving_.load(std::memory_order_acquire)) return nullptr;
   std::lock_guard lock(mutex_);
   TieredAdapter* chosen = nullptr;
-  for (const auto& [key, adapter] : by_key_) {
+  for (const auto& [key, adapter] : hot_) {
     const TieredAdapter::State& state = adapter->state;
-    if (!state.slot.has_value()) continue;
     if (!Protected(*adapter)) {
       RoomMayBeThere();
       return nullptr;
@@ -267,26 +265,26 @@ AdapterTiers::Totals AdapterTiers::totals() const {
 
 Status AdapterTiers::CheckIntegrity() const {
   std::lock_guard lock(mutex_);
-  int64_t cold_bytes = 0;
-  int64_t cold = 0;
-  int64_t hot = 0;
-  for (const auto& [key, adapter] : by_key_) {
+  for (const auto& [key, adapter] : hot_) {
     const TieredAdapter::State& state = adapter->state;
     const std::string name = "tiers: adapter " + adapter->digest.substr(0, 12);
     if (state.running < 0 || state.waiting < 0) return Internal(name + " has negative users");
+    if (!state.slot.has_value() || options_.cache->FindSlot(adapter->digest) != state.slot) {
+      return Internal(name + " has another slot than the cache says");
+    }
+  }
+  int64_t cold_bytes = 0;
+  for (const auto& [key, adapter] : cold_) {
+    const TieredAdapter::State& state = adapter->state;
+    const std::string name = "tiers: adapter " + adapter->digest.substr(0, 12);
+    if (state.cold == nullptr) return Internal(name + " is named cold and is not");
     if (state.running > 0 && !state.slot.has_value()) {
       return Internal(name + " is used and not hot");
     }
-    if (state.slot.has_value() && options_.cache->FindSlot(adapter->digest) != state.slot) {
-      return Internal(name + " has another slot than the cache says");
-    }
-    if (state.cold != nullptr) {
-      ++cold;
-      cold_bytes += state.cold->bytes();
-    }
-    hot += state.slot.has_value() ? 1 : 0;
+    cold_bytes += state.cold->bytes();
   }
-  if (cold != totals_.cold || cold_bytes != totals_.cold_bytes || hot != totals_.hot) {
+  if (static_cast<int64_t>(cold_.size()) != totals_.cold || cold_bytes != totals_.cold_bytes ||
+      static_cast<int64_t>(hot_.size()) != totals_.hot) {
     return Internal("tiers: counts of hot or cold adapters do not agree");
   }
   return OkStatus();

@@ -115,11 +115,13 @@ class AdapterTiers {
 
  private:
   enum class Fetched { kDone, kNoRoom };
+  // How room is made for a fetch: by evicting others, or not at all.
+  enum class Eviction { kAllowed, kNone };
   enum class Room { kMade, kWait, kNever };
   using Dropped = std::vector<std::shared_ptr<const Adapter>>;
 
   Result<std::shared_ptr<const Adapter>> Read(TieredAdapter* adapter);
-  Fetched Fetch(const AdapterHold& adapter, bool may_evict);
+  Fetched Fetch(const AdapterHold& adapter, Eviction eviction);
   Room MakeRoom();
   TieredAdapter* IdleVictim();
   // Unlocks while the tiles go back.
@@ -153,7 +155,9 @@ class AdapterTiers {
   std::condition_variable work_;
   std::condition_variable compacted_;
   std::unordered_map<std::string_view, std::weak_ptr<TieredAdapter>> by_digest_;
-  std::unordered_map<uint64_t, TieredAdapter*> by_key_;  // in a tier above stored
+  // By key. What is stored only is in neither, so that no step looks at it.
+  std::unordered_map<uint64_t, TieredAdapter*> hot_;
+  std::unordered_map<uint64_t, TieredAdapter*> cold_;
   std::unique_ptr<EvictionPolicy> hot_policy_;
   std::unique_ptr<EvictionPolicy> cold_policy_;
   std::deque<std::weak_ptr<TieredAdapter>> queue_;

@@ -35,6 +35,4 @@ class EvictionPolicy {
   virtual std::optional<uint64_t> Victim(const std::function<bool(uint64_t)>& may_go) = 0;
 };
 
-std::unique_ptr<EvictionPolicy> MakeLruPolicy();
-
 }  // namespace lorica::lora

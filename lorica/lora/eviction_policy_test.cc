@@ -13,6 +13,7 @@
 
 #include "lorica/base/check.h"
 #include "lorica/lora/gdsf_policy.h"
+#include "lorica/lora/lru_policy.h"
 #include "lorica/lora/s3_fifo_policy.h"
 
 namespace lorica::lora {
@@ -22,7 +23,7 @@ constexpr int64_t kAdapterBytes = 9'800'000;
 constexpr double kFixedCost = 1 << 20;
 
 std::vector<std::function<std::unique_ptr<EvictionPolicy>()>> Makers() {
-  return {[] { return MakeLruPolicy(); },
+  return {[] { return std::make_unique<LruPolicy>(); },
           [] { return std::make_unique<GdsfPolicy>(GdsfPolicy::Memory::kForget); },
           [] { return std::make_unique<GdsfPolicy>(GdsfPolicy::Memory::kRemember); },
           [] { return std::make_unique<S3FifoPolicy>(); }};

@@ -1,19 +1,12 @@
 #include "lorica/lora/fetch_thread.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
+#include "lorica/base/thread_priority.h"
 
 namespace lorica::lora {
-namespace {
-
-constexpr int kLowestPriority = 19;
-
-}  // namespace
 
 FetchThread::FetchThread(AdapterTiers* tiers) : tiers_(tiers) {
   thread_ = std::thread([this] {
-    // Of this thread alone, as Linux has it. A refusal costs fairness, nothing else.
-    (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kLowestPriority);
+    LowerThreadPriority(ThreadPriority::kSoon);
     while (tiers_->WaitForWork()) tiers_->FetchNext();
   });
 }

@@ -1,5 +1,6 @@
-// FetchThread: the loader, one thread at the lowest priority that fetches what AdapterTiers has
-// queued. Owned by the engine; ends in its destructor, after the fetch it is at.
+// FetchThread: the loader, one thread of low priority that fetches what AdapterTiers has queued:
+// a request waits for each, so it is not the lowest. Owned by the engine; ends in its destructor,
+// after the fetch it is at.
 #pragma once
 
 #include <thread>

@@ -148,16 +148,16 @@ int64_t Pool::ChunkBytes(int64_t arena_bytes, int64_t largest_tile_bytes) {
 Result<std::unique_ptr<Pool>> Pool::Create(const Options& options) {
   const int64_t largest = options.largest_tile_bytes;
   LORICA_CHECK(largest > 0 && largest % kBufferAlignment == 0);
-  if (options.arena_bytes < largest) {
-    return InvalidArgument("an adapter arena of " + Bytes(options.arena_bytes) +
-                           " does not hold one rank tile of " + Bytes(largest));
-  }
-  const int64_t chunk_bytes = options.chunk_bytes > 0 ? RoundDown(options.chunk_bytes)
-                                                      : ChunkBytes(options.arena_bytes, largest);
-  const int64_t count = chunk_bytes > 0 ? options.arena_bytes / chunk_bytes : 0;
-  if (chunk_bytes < largest || count < 1 || count >= Impl::kNone) {
+  // One too small for the largest tile is a chunk for such adapters as have small ones alone.
+  const int64_t arena_bytes = std::max(options.arena_bytes, kBufferAlignment);
+  const bool tiny = arena_bytes < largest;
+  const int64_t chunk_bytes = tiny                      ? RoundDown(arena_bytes)
+                              : options.chunk_bytes > 0 ? RoundDown(options.chunk_bytes)
+                                                        : ChunkBytes(arena_bytes, largest);
+  const int64_t count = chunk_bytes > 0 ? arena_bytes / chunk_bytes : 0;
+  if ((chunk_bytes < largest && !tiny) || count < 1 || count >= Impl::kNone) {
     return InvalidArgument("chunks of " + Bytes(chunk_bytes) + " do not cut an arena of " +
-                           Bytes(options.arena_bytes) + " for rank tiles of " + Bytes(largest));
+                           Bytes(arena_bytes) + " for rank tiles of " + Bytes(largest));
   }
   auto impl = std::make_unique<Impl>();
   LORICA_ASSIGN_OR_RETURN(

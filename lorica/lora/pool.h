@@ -49,7 +49,8 @@ class Pool {
     int64_t largest_tile_bytes = 0;
     MemoryLedger* ledger = nullptr;
   };
-  // INVALID_ARGUMENT if the arena does not hold one tile of the largest size.
+  // An arena smaller than the largest tile is one chunk. INVALID_ARGUMENT for chunks that do not
+  // cut a larger one.
   static Result<std::unique_ptr<Pool>> Create(const Options& options);
   ~Pool();
 

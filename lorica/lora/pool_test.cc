@@ -258,7 +258,21 @@ TEST(Pool, RefusesWholeWithBothFigures) {
 
   const std::vector<TileRequest> giant = {{chunk + 64, 1}};
   EXPECT_FALSE(pool->Allocate({2}, giant).ok());
-  EXPECT_FALSE(Pool::Create({.arena_bytes = 64, .largest_tile_bytes = 128}).ok());
+  EXPECT_FALSE(
+      Pool::Create({.arena_bytes = 1024, .chunk_bytes = 64, .largest_tile_bytes = 128}).ok());
+}
+
+// The base is served all the same.
+TEST(Pool, AnArenaSmallerThanATileHoldsWhatIsSmaller) {
+  for (const int64_t arena : {1, 64, 100}) {
+    auto pool = Pool::Create({.arena_bytes = arena, .largest_tile_bytes = 128});
+    ASSERT_TRUE(pool.ok()) << arena;
+    EXPECT_EQ((*pool)->arena_bytes(), 64);
+    EXPECT_FALSE((*pool)->Allocate({1}, std::vector<TileRequest>{{128, 1}}).ok());
+    EXPECT_EQ((*pool)->ArenaBytesFor(std::vector<TileRequest>{{128, 1}}), INT64_MAX);
+    EXPECT_TRUE((*pool)->Allocate({2}, std::vector<TileRequest>{{64, 1}}).ok());
+    EXPECT_EQ((*pool)->CheckIntegrity(), OkStatus());
+  }
 }
 
 TEST(Pool, AnArenaOfOneTileHoldsOneTile) {

@@ -143,8 +143,9 @@ Status MergeFolder(const std::string& model_path, const Model& model, const lora
   std::error_code error;
   if (!fs::is_directory(model_path, error)) {
     return Unimplemented(model_path +
-                         ": expected a Hugging Face folder to merge into (a GGUF file "
-                         "has no tokenizer.json to go with it)");
+                         ": expected a Hugging Face folder to merge into (a GGUF file has no "
+                         "config.json and tokenizer.json to go with it; tools/gguf_to_hf.py makes "
+                         "a folder of one, and serve --merge takes the file as it is)");
   }
   if (fs::exists(out, error)) return AlreadyExists(out + ": is there already");
   LORICA_ASSIGN_OR_RETURN(

@@ -261,7 +261,9 @@ Status AdapterAdmin::Remove(const std::string& name) {
       removed != nullptr || std::any_of(refused.begin(), refused.end(),
                                         [&](const auto& item) { return item.first == name; });
   if (!known) return NotFound("no adapter is named '" + name + "'");
-  LORICA_RETURN_IF_ERROR(state_->Forget(name, given_.contains(name)));
+  LORICA_RETURN_IF_ERROR(state_->Forget(name, given_.contains(name)
+                                                  ? AdapterState::AtStart::kUnloaded
+                                                  : AdapterState::AtStart::kAsGiven));
   LORICA_RETURN_IF_ERROR(options_.engine->registry().Remove(name));
   options_.api->KeepAdapterDefaults(name, "");
   MovePin(name);
@@ -283,25 +285,33 @@ ApiResult<std::string> AdapterAdmin::Delete(const std::string& name, const std::
   return json.Take();
 }
 
-ApiResult<std::string> AdapterAdmin::SetPinned(const std::string& name, bool pinned) {
+ApiResult<std::string> AdapterAdmin::Pin(const std::string& name) {
   const std::lock_guard lock(changing_);
   const lora::AdapterHold adapter = Current(name);
-  if (adapter == nullptr) {
-    return ToApiError(options_.engine->registry().Acquire(name).status(), "name");
-  }
-  const bool was = pinned_.contains(name);
-  if (pinned && !was) {
+  if (adapter != nullptr && !pinned_.contains(name)) {
     const Status pin = options_.engine->tiers().Pin(adapter);
     if (!pin.ok()) return ToApiError(pin);
     pinned_[name] = adapter;
-  } else if (!pinned && was) {
-    options_.engine->tiers().Unpin(adapter);
-    pinned_.erase(name);
+  }
+  return AnswerPin(name, adapter);
+}
+
+ApiResult<std::string> AdapterAdmin::Unpin(const std::string& name) {
+  const std::lock_guard lock(changing_);
+  const lora::AdapterHold adapter = Current(name);
+  if (adapter != nullptr && pinned_.erase(name) > 0) options_.engine->tiers().Unpin(adapter);
+  return AnswerPin(name, adapter);
+}
+
+ApiResult<std::string> AdapterAdmin::AnswerPin(const std::string& name,
+                                               const lora::AdapterHold& adapter) {
+  if (adapter == nullptr) {
+    return ToApiError(options_.engine->registry().Acquire(name).status(), "name");
   }
   const auto entry = state_->manifest().entries.find(name);
   if (entry != state_->manifest().entries.end()) {
     ManifestEntry changed = entry->second;
-    changed.pinned = pinned;
+    changed.pinned = pinned_.contains(name);
     const Status status = state_->Set(changed);
     if (!status.ok()) return ToApiError(status);
   }

@@ -46,7 +46,10 @@ class AdapterAdmin {
 
   // Looks once through the adapters folder: an entry that is new or has changed, and whose files
   // have been the same for a second, is loaded. One that does not load is logged and tried again
-  // when it changes; what is served stays. An entry that is gone stays served until it is unloaded.
+  // when it changes; what is served stays. One that has been gone for a second is unloaded, if its
+  // name was this entry's: not what --lora-modules, an upload or a call gave the name. Requests in
+  // flight end on it, and it is served again when it comes back. A folder that cannot be listed
+  // unloads nothing.
   void ScanFolder();
 
   struct Upload {
@@ -63,7 +66,8 @@ class AdapterAdmin {
   // Each answers with JSON, or text where vLLM does, or the error.
   ApiResult<std::string> Put(const Upload& upload);
   ApiResult<std::string> Delete(const std::string& name, const std::string& if_match);
-  ApiResult<std::string> SetPinned(const std::string& name, bool pinned);
+  ApiResult<std::string> Pin(const std::string& name);
+  ApiResult<std::string> Unpin(const std::string& name);
   ApiResult<std::string> LoadByPath(std::string_view body);    // {lora_name, lora_path}
   ApiResult<std::string> UnloadByName(std::string_view body);  // {lora_name}
   std::string List() const;
@@ -91,6 +95,9 @@ class AdapterAdmin {
   Status Publish(const std::string& name, Loaded loaded);
   void LoadFromState();
   void LoadGiven(const NamedPath& given);
+  // Of ScanFolder: one entry that is there, and those that are not.
+  void ScanEntry(const NamedPath& entry);
+  void UnloadGone(const std::vector<NamedPath>& listed);
   void Refuse(const std::string& name, const Status& reason);
   Result<std::vector<ArchiveFile>> ReadUpload(const Upload& upload,
                                               std::span<const std::byte> bytes) const;
@@ -100,6 +107,8 @@ class AdapterAdmin {
   ApiResult<std::string> CheckMatch(const std::string& name, const std::string& if_match) const;
   // A version of `name` has been replaced or removed; pins follow the name.
   void MovePin(const std::string& name);
+  // Remembers what pinned_ says of the name, and describes it.
+  ApiResult<std::string> AnswerPin(const std::string& name, const lora::AdapterHold& adapter);
   void SweepLeftovers();
   Status Remove(const std::string& name);
   void WriteAdapter(const std::string& name, const lora::AdapterHold& adapter,
@@ -118,9 +127,11 @@ class AdapterAdmin {
   std::map<std::string, std::string> given_;  // names of --lora-modules and --adapters: their path
   std::map<std::string, lora::AdapterHold> pinned_;
   struct Seen {
+    std::string path;
     lora::FileIdentity identity;
     std::chrono::steady_clock::time_point since;
     bool tried = false;
+    bool gone = false;
   };
   std::map<std::string, Seen> seen_;  // entries of the adapters folder, by name
   std::vector<Leftover> leftovers_;

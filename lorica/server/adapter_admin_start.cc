@@ -1,4 +1,5 @@
 // What AdapterAdmin loads at start: the state folder, --lora-modules and --adapters.
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -29,7 +30,8 @@ void AdapterAdmin::LoadAtStart(const std::vector<NamedPath>& modules) {
     const Status inside = CheckInside(options_.adapters_folder, adapter.path);
     inside.ok() ? LoadGiven(adapter) : Refuse(adapter.name, inside);
     const Result<lora::FileIdentity> identity = lora::ReadFileIdentity(adapter.path);
-    if (identity.ok()) seen_[adapter.name] = {*identity, std::chrono::steady_clock::now(), true};
+    if (!identity.ok()) continue;
+    seen_[adapter.name] = {adapter.path, *identity, std::chrono::steady_clock::now(), true, false};
   }
 }
 
@@ -80,31 +82,69 @@ void AdapterAdmin::LoadGiven(const NamedPath& given) {
 void AdapterAdmin::ScanFolder() {
   const Result<std::vector<NamedPath>> listed = ListAdapters(options_.adapters_folder);
   if (!listed.ok()) return;
-  for (const NamedPath& entry : *listed) {
-    const std::lock_guard lock(changing_);
-    const Result<lora::FileIdentity> identity = lora::ReadFileIdentity(entry.path);
-    if (!identity.ok()) continue;
-    const auto now = std::chrono::steady_clock::now();
-    Seen& seen = seen_[entry.name];
-    if (!(seen.identity == *identity)) {
-      seen = {*identity, now, false};
+  for (const NamedPath& entry : *listed) ScanEntry(entry);
+  UnloadGone(*listed);
+}
+
+void AdapterAdmin::ScanEntry(const NamedPath& entry) {
+  const std::lock_guard lock(changing_);
+  const Result<lora::FileIdentity> identity = lora::ReadFileIdentity(entry.path);
+  if (!identity.ok()) return;
+  const auto now = std::chrono::steady_clock::now();
+  Seen& seen = seen_[entry.name];
+  if (!(seen.identity == *identity)) {
+    seen = {entry.path, *identity, now, false, false};
+    return;
+  }
+  seen.gone = false;
+  if (seen.tried || now - seen.since < kSettled) return;
+  seen.tried = true;
+  const auto given = given_.find(entry.name);
+  const bool taken = (given != given_.end() && given->second != entry.path) ||
+                     state_->manifest().entries.contains(entry.name) ||
+                     state_->manifest().unloaded.contains(entry.name);
+  if (taken || !CheckName(entry.name).ok()) return;
+  given_.emplace(entry.name, entry.path);
+  const auto take_in = [&]() -> Status {
+    LORICA_RETURN_IF_ERROR(CheckInside(options_.adapters_folder, entry.path));
+    LORICA_ASSIGN_OR_RETURN(Loaded loaded, Load(entry.path));
+    return Publish(entry.name, std::move(loaded));
+  };
+  const Status status = take_in();
+  status.ok() ? LogInfo("adapter " + entry.name + " is taken in") : Refuse(entry.name, status);
+}
+
+void AdapterAdmin::UnloadGone(const std::vector<NamedPath>& listed) {
+  const std::lock_guard lock(changing_);
+  const auto now = std::chrono::steady_clock::now();
+  for (auto it = seen_.begin(); it != seen_.end();) {
+    const std::string& name = it->first;
+    Seen& seen = it->second;
+    const auto place = std::lower_bound(
+        listed.begin(), listed.end(), name,
+        [](const NamedPath& entry, const std::string& wanted) { return entry.name < wanted; });
+    const bool there = place != listed.end() && place->name == name;
+    if (!there && !seen.gone) {
+      seen.gone = true;
+      seen.since = now;
+    }
+    if (there || now - seen.since < kSettled) {
+      ++it;
       continue;
     }
-    if (seen.tried || now - seen.since < kSettled) continue;
-    seen.tried = true;
-    const auto given = given_.find(entry.name);
-    const bool taken = (given != given_.end() && given->second != entry.path) ||
-                       state_->manifest().entries.contains(entry.name) ||
-                       state_->manifest().unloaded.contains(entry.name);
-    if (taken || !CheckName(entry.name).ok()) continue;
-    given_.emplace(entry.name, entry.path);
-    const auto take_in = [&]() -> Status {
-      LORICA_RETURN_IF_ERROR(CheckInside(options_.adapters_folder, entry.path));
-      LORICA_ASSIGN_OR_RETURN(Loaded loaded, Load(entry.path));
-      return Publish(entry.name, std::move(loaded));
-    };
-    const Status status = take_in();
-    status.ok() ? LogInfo("adapter " + entry.name + " is taken in") : Refuse(entry.name, status);
+    const auto given = given_.find(name);
+    const bool its_own = given != given_.end() && given->second == seen.path &&
+                         !state_->manifest().entries.contains(name);
+    if (its_own) {
+      given_.erase(given);
+      // Nothing is written: a name whose folder comes back is served again.
+      if (options_.engine->registry().Remove(name).ok()) {
+        LogInfo("adapter " + name + " is unloaded: its files are gone");
+      }
+      options_.api->KeepAdapterDefaults(name, "");
+      MovePin(name);
+    }
+    it = seen_.erase(it);
   }
 }
 

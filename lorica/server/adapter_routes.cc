@@ -79,8 +79,8 @@ AdapterAnswer AnswerAdapterCall(AdapterAdmin* admin, const AdapterCall& call) {
   const std::optional<std::string> name = Decode(rest);
   if (!name.has_value()) return Fail(400, "adapter name: expected percent-encoded UTF-8");
   if (pins) {
-    if (call.method == "POST") return ToAnswer(admin->SetPinned(*name, true));
-    if (call.method == "DELETE") return ToAnswer(admin->SetPinned(*name, false));
+    if (call.method == "POST") return ToAnswer(admin->Pin(*name));
+    if (call.method == "DELETE") return ToAnswer(admin->Unpin(*name));
     return Fail(405, call.target + ": expected POST or DELETE");
   }
   if (call.method == "GET") return ToAnswer(admin->Get(*name));

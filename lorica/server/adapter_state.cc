@@ -12,16 +12,27 @@ constexpr const char* kNextManifest = "/manifest.next";
 constexpr const char* kAdapters = "/adapters";
 constexpr const char* kStaging = "/staging";
 
+std::string ParentOf(std::string folder) {
+  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  const size_t slash = folder.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : folder.substr(0, slash);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<AdapterState>> AdapterState::Open(FileSystem* files,
                                                          const std::string& folder,
                                                          std::vector<std::string>* damaged) {
   std::unique_ptr<AdapterState> state(new AdapterState(files, folder));
-  LORICA_RETURN_IF_ERROR(files->MakeFolder(folder));
+  if (!files->Exists(folder)) {
+    LORICA_RETURN_IF_ERROR(files->MakeFolder(folder));
+    LORICA_RETURN_IF_ERROR(files->SyncFolder(ParentOf(folder)));
+  }
   LORICA_RETURN_IF_ERROR(files->Remove(folder + kStaging));
   LORICA_RETURN_IF_ERROR(files->MakeFolder(folder + kStaging));
   LORICA_RETURN_IF_ERROR(files->MakeFolder(folder + kAdapters));
+  // Before a manifest can name what lies in them.
   LORICA_RETURN_IF_ERROR(files->SyncFolder(folder));
   if (files->Exists(folder + kManifest)) {
     LORICA_ASSIGN_OR_RETURN(const std::string text,
@@ -102,10 +113,10 @@ Status AdapterState::Set(const ManifestEntry& entry) {
   return Replace(std::move(next));
 }
 
-Status AdapterState::Forget(const std::string& name, bool stays_unloaded) {
+Status AdapterState::Forget(const std::string& name, AtStart at_start) {
   Manifest next = manifest_;
   next.entries.erase(name);
-  if (stays_unloaded) next.unloaded.insert(name);
+  if (at_start == AtStart::kUnloaded) next.unloaded.insert(name);
   return Replace(std::move(next));
 }
 

@@ -65,8 +65,10 @@ class AdapterState {
   Status Commit(const ManifestEntry& entry, const std::string& staging);
   // Publishes an entry of the user's own files, or changes one.
   Status Set(const ManifestEntry& entry);
-  // Forgets a name; `stays_unloaded` also remembers that it is not to be loaded at start.
-  Status Forget(const std::string& name, bool stays_unloaded);
+  // What a start does with a name that is forgotten: loads what it is then given for it, or leaves
+  // it unloaded until it is loaded again.
+  enum class AtStart : uint8_t { kAsGiven, kUnloaded };
+  Status Forget(const std::string& name, AtStart at_start);
   // Whether an entry names the uploaded files of this digest.
   bool IsUsed(const std::string& digest) const;
   // Removes uploaded files that no entry names any more.

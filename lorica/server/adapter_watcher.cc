@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "lorica/base/thread_priority.h"
+
 namespace lorica::server {
 namespace {
 
@@ -11,6 +13,7 @@ constexpr std::chrono::milliseconds kInterval(250);
 
 AdapterWatcher::AdapterWatcher(AdapterAdmin* admin) {
   thread_ = std::thread([this, admin] {
+    LowerThreadPriority(ThreadPriority::kBackground);
     std::unique_lock lock(mutex_);
     while (!stop_.wait_for(lock, kInterval, [this] { return stopped_; })) {
       lock.unlock();

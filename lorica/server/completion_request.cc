@@ -213,7 +213,6 @@ void ReadLengths(Fields* fields, CompletionRequest* request) {
   for (const char* key : {"max_tokens", "max_completion_tokens"}) {
     if (const auto value = fields->Int(key, {.min = 0, .max = INT32_MAX})) {
       sampling.max_tokens = static_cast<int32_t>(*value);
-      request->max_tokens_given = true;
     }
   }
   fields->Read("min_tokens", {.min = 0, .max = INT32_MAX}, &sampling.min_tokens);

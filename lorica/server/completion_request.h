@@ -30,7 +30,6 @@ struct CompletionRequest {
   bool add_special_tokens = true;
   bool skip_special_tokens = true;
   engine::SamplingParams sampling;
-  bool max_tokens_given = false;
   // `lora`: one adapter with a weight for its scale. Empty: the model's own, as it is.
   std::string lora_name;
   double lora_scale = 1.0;

@@ -89,7 +89,7 @@ class CrashingFileSystem : public FileSystem {
   }
   Status SyncFolder(const std::string& path) override {
     if (!Alive()) return Gone();
-    Folder* folder = Find(path);
+    Folder* folder = Find(path == "/" ? "" : path);
     if (folder == nullptr) return NotFound(path);
     if (!skipped_.contains(path)) folder->durable = folder->current;
     return OkStatus();

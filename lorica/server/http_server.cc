@@ -1,10 +1,7 @@
 #include "lorica/server/http_server.h"
 
-#include <poll.h>
-
 #include <boost/asio.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/experimental/concurrent_channel.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
@@ -18,86 +15,18 @@
 #include <vector>
 
 #include "lorica/base/log.h"
+#include "lorica/base/thread_priority.h"
 #include "lorica/server/adapter_routes.h"
+#include "lorica/server/http_connection.h"
+#include "lorica/server/http_link.h"
 #include "lorica/server/json_writer.h"
 
 namespace lorica::server {
 namespace {
 
-namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = boost::beast::http;
-using asio::ip::tcp;
-using boost::system::error_code;
 using namespace asio::experimental::awaitable_operators;  // NOLINT(google-build-using-namespace)
 
-constexpr std::chrono::seconds kReadTimeout(60);
-constexpr std::chrono::seconds kWriteTimeout(60);
-constexpr std::chrono::seconds kLingerTimeout(5);
-constexpr int64_t kLingerBytes = int64_t{256} << 20;
 constexpr size_t kSmallBodyBytes = size_t{16} << 10;
-constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
-
-using HttpRequest = http::request<http::string_body>;
-using HttpResponse = http::response<http::string_body>;
-
-// What the engine thread sends a connection.
-struct Message {
-  enum class Kind { kChunk, kDone };
-  Kind kind = Kind::kChunk;
-  int http_status = 200;
-  std::string text;
-};
-using Channel = asio::experimental::concurrent_channel<void(error_code, Message)>;
-
-// The engine's way to a connection, whose channel may be gone, and the server with it, while the
-// request is still in the engine.
-class Link {
- public:
-  explicit Link(Channel* channel) : channel_(channel) {}
-  void Send(Message message) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (channel_ != nullptr) channel_->try_send(error_code(), std::move(message));
-  }
-  void Cut() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    channel_ = nullptr;
-  }
-
- private:
-  std::mutex mutex_;
-  Channel* channel_;  // guarded by mutex_
-};
-
-// Belongs to the coroutine that reads the channel.
-struct LinkEnd {
-  explicit LinkEnd(const asio::any_io_executor& executor)
-      // Unbounded, so that the engine thread never waits; a completion's length bounds it.
-      : channel(executor, std::numeric_limits<size_t>::max()) {}
-  ~LinkEnd() { link->Cut(); }
-  LinkEnd(const LinkEnd&) = delete;
-  LinkEnd& operator=(const LinkEnd&) = delete;
-
-  Channel channel;
-  const std::shared_ptr<Link> link = std::make_shared<Link>(&channel);
-};
-
-HttpResponse MakeResponse(const HttpRequest& request, int status, std::string body,
-                          const char* type = "application/json") {
-  HttpResponse response(static_cast<http::status>(status), request.version());
-  response.set(http::field::server, "lorica");
-  response.set(http::field::content_type, type);
-  response.keep_alive(request.keep_alive());
-  response.body() = std::move(body);
-  response.prepare_payload();
-  // The length stays; the body is not sent.
-  if (request.method() == http::verb::head) response.body().clear();
-  return response;
-}
-
-HttpResponse MakeError(const HttpRequest& request, const ApiError& error) {
-  return MakeResponse(request, error.http_status, ErrorBody(error));
-}
 
 ApiError RouteError(int status, std::string message) {
   ApiError error;
@@ -121,16 +50,6 @@ asio::awaitable<T> Elsewhere(asio::thread_pool& pool, Work work) {
       asio::use_awaitable);
 }
 
-// A client that asks whether it may send its body is told so. False when it is gone.
-asio::awaitable<bool> Continue(beast::tcp_stream& stream, const http::fields& head) {
-  if (!beast::iequals(head[http::field::expect], "100-continue")) co_return true;
-  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-  stream.expires_after(kWriteTimeout);
-  const auto [error, bytes] =
-      co_await asio::async_write(stream, asio::buffer(kContinue.data(), kContinue.size()), kToken);
-  co_return !error;
-}
-
 // Compares in a time that does not depend on where two keys first differ.
 bool SameKey(std::string_view a, std::string_view b) {
   unsigned char difference = a.size() == b.size() ? 0 : 1;
@@ -140,38 +59,13 @@ bool SameKey(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-// After an answer that came before the whole request was read: takes in what the client is still
-// sending, within bounds, since closing on unread bytes would reset the connection and lose the
-// answer.
-asio::awaitable<void> Linger(beast::tcp_stream& stream) {
-  error_code ignored;
-  stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
-  std::vector<char> scratch(size_t{1} << 16);
-  stream.expires_after(kLingerTimeout);
-  for (int64_t left = kLingerBytes; left > 0;) {
-    const auto [error, bytes] = co_await stream.async_read_some(asio::buffer(scratch), kToken);
-    if (error) co_return;
-    left -= static_cast<int64_t>(bytes);
-  }
-}
-
-// Ends when the connection is reset. The end of what the client sends is no sign: it may have shut
-// that side only and still read its answer. One that has left resets on what it is sent next.
-asio::awaitable<void> WatchClose(tcp::socket& socket) {
-  while (true) {
-    const auto [error] = co_await socket.async_wait(tcp::socket::wait_error, kToken);
-    if (error) co_return;
-    pollfd state = {socket.native_handle(), 0, 0};
-    // Urgent data wakes it too.
-    if (::poll(&state, 1, 0) > 0 && (state.revents & (POLLERR | POLLHUP)) != 0) co_return;
-  }
-}
-
 }  // namespace
 
 struct HttpServer::Impl {
   Impl(const HttpOptions& options, OpenAiApi* api, AdapterAdmin* admin)
-      : options(options), api(api), admin(admin) {}
+      : options(options), api(api), admin(admin) {
+    asio::post(changes, [] { LowerThreadPriority(ThreadPriority::kBackground); });
+  }
 
   asio::awaitable<void> Accept();
   asio::awaitable<void> Serve(tcp::socket socket);
@@ -198,6 +92,7 @@ struct HttpServer::Impl {
   const std::shared_ptr<asio::io_context> io = std::make_shared<asio::io_context>(1);
   tcp::acceptor acceptor{*io};
   // The last to be made: they end before what their work uses.
+  // Of adapters; nobody's answer waits for one but the caller's own.
   asio::thread_pool changes{1};
   asio::thread_pool starts{2};  // of completions with a large body
 };
@@ -411,7 +306,8 @@ asio::awaitable<bool> HttpServer::Impl::Complete(beast::tcp_stream& stream,
     co_return co_await Send(stream, MakeError(request, *error));
   }
   const auto completion = std::get<std::shared_ptr<Completion>>(started);
-  auto received = co_await (end.channel.async_receive(kToken) || WatchClose(stream.socket()));
+  auto received = co_await (end.channel.async_receive(kToken) ||
+                            WatchLeaving(stream.socket(), request.version()));
   if (received.index() == 1) {
     completion->Cancel();
     co_return false;
@@ -462,7 +358,7 @@ asio::awaitable<bool> HttpServer::Impl::StreamEvents(beast::tcp_stream& stream,
       co_return !end_error;
     }
     stream.expires_never();
-    auto received = co_await (channel.async_receive(kToken) || WatchClose(stream.socket()));
+    auto received = co_await (channel.async_receive(kToken) || WatchReset(stream.socket()));
     if (received.index() == 1) co_return false;
     message = std::move(std::get<1>(std::get<0>(received)));
   }

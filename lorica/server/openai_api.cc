@@ -112,13 +112,13 @@ ApiResult<std::shared_ptr<Completion>> OpenAiApi::StartCompletion(std::string_vi
   return completion;
 }
 
-void OpenAiApi::WriteModel(const std::string& name, bool is_base, JsonWriter* json) const {
+void OpenAiApi::WriteModel(const std::string& name, ModelKind kind, JsonWriter* json) const {
   json->BeginObject();
   json->Key("id").String(name);
   json->Key("object").String("model");
   json->Key("created").Int(created_);
   json->Key("owned_by").String("lorica");
-  json->Key("parent").StringOrNull(is_base ? "" : base_name());
+  json->Key("parent").StringOrNull(kind == ModelKind::kBase ? "" : base_name());
   json->EndObject();
 }
 
@@ -127,9 +127,9 @@ std::string OpenAiApi::ModelsBody() const {
   json.BeginObject();
   json.Key("object").String("list");
   json.Key("data").BeginArray();
-  for (const std::string& name : options_.base_names) WriteModel(name, true, &json);
+  for (const std::string& name : options_.base_names) WriteModel(name, ModelKind::kBase, &json);
   for (const auto& version : options_.engine->registry().List()) {
-    WriteModel(version->name(), false, &json);
+    WriteModel(version->name(), ModelKind::kAdapter, &json);
   }
   json.EndArray();
   json.EndObject();
@@ -143,7 +143,7 @@ ApiResult<std::string> OpenAiApi::ModelBody(const std::string& name) const {
     if (!version.ok()) return ToApiError(version.status(), "model");
   }
   JsonWriter json;
-  WriteModel(name, is_base, &json);
+  WriteModel(name, is_base ? ModelKind::kBase : ModelKind::kAdapter, &json);
   return json.Take();
 }
 

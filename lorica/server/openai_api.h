@@ -60,7 +60,8 @@ class OpenAiApi {
   // The version that is current, and with it its defaults over the model's.
   ApiResult<GenerationDefaults> Acquire(const std::string& name, lora::AdapterRef* adapter) const;
   std::string Fingerprint(const lora::AdapterRef& adapter) const;
-  void WriteModel(const std::string& name, bool is_base, JsonWriter* json) const;
+  enum class ModelKind : uint8_t { kBase, kAdapter };
+  void WriteModel(const std::string& name, ModelKind kind, JsonWriter* json) const;
 
   const Options options_;
   const int64_t created_;

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/json/serialize.hpp>
+#include <cmath>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
@@ -210,6 +212,61 @@ TEST(Service, AnAdaptersDefaultsAreOfOneVersion) {
   EXPECT_NE(ask(), without);
   service->api().KeepAdapterDefaults("plain", "");
   EXPECT_EQ(ask(), without);
+}
+
+// Log-probabilities of a prompt's tokens.
+std::vector<double> Rate(Service* service, const std::string& model) {
+  Waiter waiter;
+  service->api().StartCompletion(
+      R"({"model":")" + model +
+          R"(","prompt":[7,8,9,40,41,3,2,77,5],"max_tokens":0,"echo":true,"logprobs":0})",
+      waiter.callbacks(), TransportKind::kHttp);
+  EXPECT_EQ(waiter.Wait(), 200);
+  const auto value = formats::ParseJson(waiter.body());
+  std::vector<double> rated;
+  if (!value.ok()) return rated;
+  const auto& list = value->at("choices").at(0).at("logprobs").at("token_logprobs").as_array();
+  for (size_t i = 1; i < list.size(); ++i) rated.push_back(list[i].to_number<double>());
+  return rated;
+}
+
+// --merge NAME, into a folder and into a GGUF file.
+TEST(Service, OneMergedAdapterAnswersAsItDoesBesideTheBase) {
+  for (const char* path :
+       {"tests/fixtures/tiny/llama", "tests/fixtures/tiny/llama_gguf/model.gguf"}) {
+    SCOPED_TRACE(path);
+    ServiceOptions options = TinyOptions();
+    options.model_path = path;
+    options.compute_type = model::ComputeType::kFloat32;
+    options.adapters_folder = std::filesystem::path(path).extension() == ".gguf"
+                                  ? std::filesystem::path(path).parent_path().string() + "/adapters"
+                                  : std::string(path) + "/adapters";
+    auto beside = Service::Open(options);
+    ASSERT_TRUE(beside.ok()) << beside.status().ToString();
+    (*beside)->StartThread();
+    for (const char* name : {"plain", "mlp", "pattern", "rslora"}) {
+      options.merge = name;
+      auto merged = Service::Open(options);
+      ASSERT_TRUE(merged.ok()) << merged.status().ToString();
+      (*merged)->StartThread();
+      const std::vector<double> base = Rate(beside->get(), "base");
+      const std::vector<double> dynamic = Rate(beside->get(), name);
+      const std::vector<double> alone = Rate(merged->get(), name);
+      ASSERT_EQ(dynamic.size(), 8u);
+      ASSERT_EQ(alone.size(), 8u);
+      double far = 0.0;
+      double moved = 0.0;
+      for (size_t i = 0; i < alone.size(); ++i) {
+        far = std::max(far, std::fabs(alone[i] - dynamic[i]));
+        moved = std::max(moved, std::fabs(base[i] - dynamic[i]));
+      }
+      EXPECT_LT(far, 2e-5) << name;
+      EXPECT_GT(moved, 0.01) << name;
+      EXPECT_TRUE((*merged)->engine().registry().List().empty());
+    }
+    options.merge = "nobody";
+    EXPECT_EQ(Service::Open(options).status().code(), StatusCode::kNotFound);
+  }
 }
 
 TEST(BatchFile, AnswersInOrderAndGoesOnAfterBadLines) {

@@ -138,7 +138,7 @@ def errors(server, check):
 
 
 def raw_call(server, head, body=None, half_close=False):
-    """All that the server sends until it closes."""
+    """All that the server sends until it closes, but for interim answers."""
     body = b"" if body is None else json.dumps(body).encode()
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
         raw.sendall(f"{head}\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}"
@@ -152,6 +152,8 @@ def raw_call(server, head, body=None, half_close=False):
         except OSError as error:
             data += f"<{error}>".encode()
     head, _, rest = data.partition(b"\r\n\r\n")
+    while head.startswith(b"HTTP/1.1 1"):
+        head, _, rest = rest.partition(b"\r\n\r\n")
     return head.decode(), rest
 
 

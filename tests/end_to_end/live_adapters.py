@@ -27,8 +27,11 @@ import time
 class Server:
     def __init__(self, args, state, adapters=None, *flags):
         command = [args.lorica, "serve", args.model, "--port", "0", "--served-model-name", "base",
-                   "--state", str(state), "--threads", "1", "--kv-bytes", "2M",
-                   "--adapter-bytes", "4M", *flags]
+                   "--threads", "1", "--kv-bytes", "2M", *flags]
+        if state:
+            command += ["--state", str(state)]
+        if "--adapter-bytes" not in flags:
+            command += ["--adapter-bytes", "4M"]
         if adapters:
             command += ["--adapters", str(adapters)]
         self.log = []
@@ -270,8 +273,166 @@ def check_watching(args, check, scratch):
     config.write_text(json.dumps(changed))
     while server.digests().get("new") == first and time.time() < deadline:
         time.sleep(0.1)
-    check("a change is taken in", server.digests().get("new") not in (None, first))
+    second = server.digests().get("new")
+    check("a change is taken in", second not in (None, first))
+
+    # Gone for less than a second, as when a folder is replaced: it stays.
+    os.rename(adapters / "new", scratch / "aside")
+    time.sleep(0.4)
+    os.rename(scratch / "aside", adapters / "new")
+    time.sleep(1.5)
+    check("one that was gone for a moment stays", server.digests().get("new") == second)
+    whole = make_tar(source, 9)
+    server.put("uploaded", whole)
+    shutil.copytree(source, adapters / "uploaded")
+    stream = Stream(server, "new", 300)
+    os.rename(adapters / "new", scratch / "aside")
+    shutil.rmtree(adapters / "uploaded")
+    check("one whose folder is gone is unloaded", wait(lambda: "new" not in server.digests(), 15))
+    check("its requests are 404", server.answer("new")[0] == 404)
+    check("what was in flight ends on it", stream.end() == "length")
+    check("an upload of the name of a folder stays", "uploaded" in server.digests())
+    os.rename(scratch / "aside", adapters / "new")
+    check("one that comes back is served", wait(lambda: server.digests().get("new") == second, 15))
     server.kill()
+
+    module = "module=" + str(adapters / "new")
+    server = Server(args, None, adapters, "--watch-adapters", "--lora-modules", module)
+    check("a module inside the folder is served", "module" in server.digests())
+    os.rename(adapters / "new", scratch / "aside")
+    wait(lambda: "new" not in server.digests(), 15)
+    check("and stays when the entry of the folder goes", "module" in server.digests()
+          and "new" not in server.digests() and server.answer("module")[0] == 200)
+    server.kill()
+
+
+def check_use(args, check, scratch):
+    """Deletes while in use, adapters that are too large, those of another base, and a tiny arena."""
+    source = args.adapters / "plain"
+    state = scratch / "use"
+    server = Server(args, state, None, "--adapter-bytes", "128K")
+    server.put("used", make_tar(source, 3))
+    stream = Stream(server, "used", 400)
+    check("delete while in use", server.call("DELETE", "/v1/adapters/used")[0] == 200)
+    check("new requests are 404 at once", server.answer("used")[0] == 404)
+    check("the one in flight ends whole", stream.end() == "length")
+    server.put("other", make_tar(source, 4))
+    check("then its files go", wait(lambda: len(list((state / "adapters").iterdir())) == 1, 5))
+
+    status, text = server.put("foreign", make_tar(source, 5))
+    other = json.loads(text)["warnings"]
+    check("an adapter that names another base is a warning", status == 200
+          and any("base_model_name_or_path" in line for line in other), text)
+    print("     " + "".join(other))
+    status, text = server.put("giant", giant_tar(args.model, 512))
+    figures = re.findall(r"[0-9]{5,}", text)
+    check("one larger than the arena is refused with both figures", status in (400, 413, 507)
+          and len(figures) >= 2 and "giant" not in server.digests(), text)
+    print("     " + json.loads(text)["error"]["message"])
+    server.kill()
+
+    server = Server(args, None, args.adapters, "--adapter-bytes", "1K")
+    check("with an arena too small for any, the base is served", server.answer("base")[0] == 200
+          and not server.digests())
+    status, body = server.answer("plain")
+    check("and an adapter says why it is not", status == 404 and "1024" in json.dumps(body), body)
+    server.kill()
+
+
+def check_names(args, check, scratch, count=10000):
+    """10,000 names: what each costs while it is stored, and that they are served."""
+    adapters = scratch / "names"
+    config = json.loads((args.adapters / "plain" / "adapter_config.json").read_text())
+    weights = args.adapters / "plain" / "adapter_model.safetensors"
+    first = adapters / "name00000"
+    first.mkdir(parents=True)
+    shutil.copy(weights, first)
+    for i in range(count):
+        folder = adapters / f"name{i:05}"
+        folder.mkdir(exist_ok=True)
+        config["lora_alpha"] = 1 + i
+        (folder / "adapter_config.json").write_text(json.dumps(config))
+        if i:
+            os.link(first / weights.name, folder / weights.name)
+
+    def anonymous(server):
+        status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
+        return int(re.search(r"RssAnon:\s+(\d+)", status)[1]) * 1024
+
+    flags = ("--adapter-bytes", "256K", "--cold-bytes", "0")
+    few = scratch / "few"
+    few.mkdir()
+    for i in range(100):
+        shutil.copytree(adapters / f"name{i:05}", few / f"name{i:05}")
+    server = Server(args, None, few, *flags)
+    before = anonymous(server)
+    server.kill()
+    began = time.time()
+    server = Server(args, None, adapters, *flags)
+    started = time.time() - began
+    each = (anonymous(server) - before) / (count - 100)
+    check(f"{count} names are served", len(server.digests()) == count)
+    check("each under 1 KiB while stored", each < 1024, each)
+    good = all(server.answer(f"name{i:05}")[0] == 200 for i in range(0, count, count // 50))
+    check("any of them answers", good)
+    print(f"     {count} names: start {started:.1f} s, {each:.0f} bytes of memory a name")
+    server.kill()
+
+
+def wait(condition, seconds):
+    deadline = time.time() + seconds
+    while time.time() < deadline:
+        if condition():
+            return True
+        time.sleep(0.1)
+    return condition()
+
+
+class Stream:
+    """A streamed completion that has begun."""
+
+    def __init__(self, server, model, tokens):
+        self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        body = {"model": model, "prompt": [1, 2, 3], "max_tokens": tokens, "ignore_eos": True,
+                "temperature": 0, "stream": True}
+        self.connection.request("POST", "/v1/completions", json.dumps(body))
+        self.response = self.connection.getresponse()
+        self.first = self.response.readline()
+
+    def end(self):
+        lines = [line for line in self.response.read().decode().splitlines() if line]
+        self.connection.close()
+        if lines[-1] != "data: [DONE]":
+            return "cut"
+        reasons = [json.loads(line[6:])["choices"][0].get("finish_reason") for line in lines[:-1]]
+        return next(filter(None, reversed(reasons)), None)
+
+
+def giant_tar(model, rank):
+    """An adapter of q_proj alone with a rank beyond the arena."""
+    config = json.loads(pathlib.Path(model, "config.json").read_text())
+    k = config["hidden_size"]
+    n = config["num_attention_heads"] * config.get("head_dim", k // config["num_attention_heads"])
+    header, at = {}, 0
+    for layer in range(config["num_hidden_layers"]):
+        stem = f"base_model.model.model.layers.{layer}.self_attn.q_proj.lora_"
+        for name, shape in (("A", [rank, k]), ("B", [n, rank])):
+            size = shape[0] * shape[1] * 4
+            header[f"{stem}{name}.weight"] = {"dtype": "F32", "shape": shape,
+                                              "data_offsets": [at, at + size]}
+            at += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    values = bytes([0, 0, 1, 60] * (at // 4))
+    files = {"adapter_config.json": json.dumps(
+        {"peft_type": "LORA", "r": rank, "lora_alpha": rank,
+         "target_modules": ["q_proj"]}).encode(),
+        "adapter_model.safetensors": len(text).to_bytes(8, "little") + text + values}
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, data in files.items():
+            tar.addfile(sized(name, len(data)), io.BytesIO(data))
+    return out.getvalue()
 
 
 def linked(name, kind):
@@ -409,6 +570,8 @@ def main():
         scratch = pathlib.Path(scratch)
         check_calls(args, check, scratch)
         check_watching(args, check, scratch)
+        check_use(args, check, scratch)
+        check_names(args, check, scratch)
         check_full_disk(args, check, scratch)
         check_crashes(args, check, scratch)
     print(f"{check.passed} ok, {check.failed} failed")

@@ -99,6 +99,9 @@ LIVE = {
           "manifest_unsynced_")],
         "release", "server_test", "AdapterState.*"),
     "the sync of a new state folder": (
+        [(STATE, "LORICA_RETURN_IF_ERROR(files->SyncFolder(ParentOf(folder)));", "")],
+        "release", "server_test", "AdapterState.*"),
+    "the sync of the folders in a new state folder": (
         [(STATE, "LORICA_RETURN_IF_ERROR(files->SyncFolder(folder));", "")],
         "release", "server_test", "AdapterState.*"),
     "the sync after one that failed": (

@@ -1,10 +1,14 @@
+// For tests: a policy that lost the study of docs/decisions/eviction.md: the least recently used
+// goes. One thread at a time.
+#pragma once
+
 #include <list>
+#include <optional>
 #include <unordered_map>
 
 #include "lorica/lora/eviction_policy.h"
 
 namespace lorica::lora {
-namespace {
 
 class LruPolicy : public EvictionPolicy {
  public:
@@ -35,9 +39,5 @@ class LruPolicy : public EvictionPolicy {
   std::list<uint64_t> order_;  // least recently used first
   std::unordered_map<uint64_t, std::list<uint64_t>::iterator> places_;
 };
-
-}  // namespace
-
-std::unique_ptr<EvictionPolicy> MakeLruPolicy() { return std::make_unique<LruPolicy>(); }
 
 }  // namespace lorica::lora
