@@ -98,12 +98,19 @@ Result<std::unique_ptr<engine::Engine>> AdapterWorld::Open(const EngineRoom& roo
   options.adapter_bytes = room.hot * tile_bytes_ + tile_bytes_ / 2;
   options.cold_bytes = room.cold * tile_bytes_;
   options.prefix_reuse = false;
-  LORICA_ASSIGN_OR_RETURN(auto engine,
-                          engine::Engine::Create(model_.get(), nullptr, options, &context_));
-  for (int32_t i = 0; i < room.adapters; ++i) {
-    LORICA_RETURN_IF_ERROR(Publish(engine.get(), "a" + std::to_string(i), i));
+  return engine::Engine::Create(model_.get(), nullptr, options, &context_);
+}
+
+Status AdapterWorld::PublishAll(const std::vector<engine::Engine*>& engines, int32_t adapters) {
+  for (int32_t i = 0; i < adapters; ++i) {
+    LORICA_ASSIGN_OR_RETURN(const lora::FileIdentity identity, lora::ReadFileIdentity(PathOf(i)));
+    LORICA_ASSIGN_OR_RETURN(const auto adapter, lora::LoadAdapter(PathOf(i), *model_, {}, nullptr));
+    for (engine::Engine* engine : engines) {
+      LORICA_RETURN_IF_ERROR(
+          engine->PublishAdapter("a" + std::to_string(i), {PathOf(i), identity}, adapter));
+    }
   }
-  return engine;
+  return OkStatus();
 }
 
 Status AdapterWorld::Publish(engine::Engine* engine, const std::string& name, int32_t index) {

@@ -24,14 +24,14 @@ class AdapterWorld {
   ~AdapterWorld();
 
   struct EngineRoom {
-    int32_t adapters = 0;  // published, the first of the folder
-    int32_t hot = 0;       // that the arena holds
-    int32_t cold = 0;      // that host memory holds beside it
+    int32_t hot = 0;   // adapters that the arena holds
+    int32_t cold = 0;  // that host memory holds beside it
   };
   // Prefixes are not reused, so that every prompt is computed.
   Result<std::unique_ptr<engine::Engine>> Open(const EngineRoom& room);
-  // The content of file `index` under `name`.
+  // The content of file `index` under `name`; of all files on all engines, each read once.
   Status Publish(engine::Engine* engine, const std::string& name, int32_t index);
+  Status PublishAll(const std::vector<engine::Engine*>& engines, int32_t adapters);
 
   struct Question {
     std::string adapter;

@@ -52,9 +52,14 @@ Status CompareEngines(AdapterWorld* world, const AdapterWorld::EngineRoom& room,
     const int64_t before = MemoryInUse(world->context());
     LORICA_ASSIGN_OR_RETURN(
         sides[tiers].engine,
-        world->Open(tiers == 1 ? room : AdapterWorld::EngineRoom{room.adapters, room.adapters, 0}));
+        world->Open(tiers == 1 ? room : AdapterWorld::EngineRoom{options.adapters, 0}));
     sides[tiers].memory = model_memory + MemoryInUse(world->context()) - before;
   }
+  LORICA_RETURN_IF_ERROR(
+      world->PublishAll({sides[0].engine.get(), sides[1].engine.get()}, options.adapters));
+  // The arenas are there from the start; what is cold comes with the adapters.
+  for (Side& side : sides) side.memory += side.engine->tiers().totals().cold_bytes;
+  std::fflush(out);
   for (int32_t turn = 0; turn < options.turns; ++turn) {
     const size_t begin = drawn.size() * static_cast<size_t>(turn) / options.turns;
     const size_t end = drawn.size() * static_cast<size_t>(turn + 1) / options.turns;
@@ -98,7 +103,7 @@ Status CompareTiers(AdapterWorld* world, std::FILE* out) {
                world->context().pool.threads());
   std::vector<double> weights;
   for (int32_t i = 1; i <= options.adapters; ++i) weights.push_back(std::pow(i, -options.zipf));
-  return CompareEngines(world, {options.adapters, options.room, options.room},
+  return CompareEngines(world, {options.room, options.room},
                         AdapterWorld::Draw(weights, options.requests), out);
 }
 
@@ -112,8 +117,7 @@ Status CompareActive(AdapterWorld* world, std::FILE* out) {
   // The last of the folder, so that none of them is hot at first.
   std::vector<double> weights(static_cast<size_t>(options.adapters), 0.0);
   std::fill(weights.end() - active, weights.end(), 1.0);
-  return CompareEngines(world, {options.adapters, active, 0},
-                        AdapterWorld::Draw(weights, options.requests), out);
+  return CompareEngines(world, {active, 0}, AdapterWorld::Draw(weights, options.requests), out);
 }
 
 // Publishes one content after another under one name while it is told to.
@@ -153,9 +157,11 @@ Status CompareSteps(AdapterWorld* world, std::FILE* out) {
   const int32_t sequences = std::min(kStepSequences, options.clients);
   const int32_t asked = std::min(sequences, options.adapters);
   // Room for what is in flight, the current version and the next one.
-  LORICA_ASSIGN_OR_RETURN(const auto engine, world->Open({asked, asked + 4, contents}));
+  LORICA_ASSIGN_OR_RETURN(const auto engine, world->Open({asked + 4, contents}));
+  LORICA_RETURN_IF_ERROR(world->PublishAll({engine.get()}, asked));
   LORICA_RETURN_IF_ERROR(world->Publish(engine.get(), "replaced", 0));
   std::vector<double> seconds[2];
+  int64_t interrupted[2] = {0, 0};
   int64_t published = 0;
   {
     Publisher publisher(world, engine.get(), contents);
@@ -179,9 +185,11 @@ Status CompareSteps(AdapterWorld* world, std::FILE* out) {
       while (engine->metrics().Read().running < sequences && failed.ok()) engine->Step();
       for (int i = 0; i < 4; ++i) engine->Step();
       for (int32_t i = 0; i < kStepBlock; ++i) {
+        const int64_t switches = ThreadInvoluntarySwitches();
         const double began = NowSeconds();
         engine->Step();
         seconds[with].push_back(NowSeconds() - began);
+        if (ThreadInvoluntarySwitches() != switches) ++interrupted[with];
       }
       publisher.Set(false);
       engine->RunUntilIdle();
@@ -199,10 +207,11 @@ Status CompareSteps(AdapterWorld* world, std::FILE* out) {
   for (const int with : {0, 1}) {
     std::fprintf(out,
                  "%-20s median %7.3f ms  p99 %7.3f  p99.9 %7.3f  (%.2f and %.2f of the median "
-                 "without)\n",
+                 "without); put off a core in %lld\n",
                  with ? "while publishing" : "without", 1e3 * Percentile(seconds[with], 0.5),
                  1e3 * Percentile(seconds[with], 0.99), 1e3 * Percentile(seconds[with], 0.999),
-                 Percentile(seconds[with], 0.99) / base, Percentile(seconds[with], 0.999) / base);
+                 Percentile(seconds[with], 0.99) / base, Percentile(seconds[with], 0.999) / base,
+                 static_cast<long long>(interrupted[with]));
   }
   return OkStatus();
 }
@@ -210,7 +219,7 @@ Status CompareSteps(AdapterWorld* world, std::FILE* out) {
 // One adapter at a time: dynamic, or merged into a model of its own.
 Status ComparePaths(AdapterWorld* world, std::FILE* out) {
   const AdaptersBenchOptions& options = world->options();
-  LORICA_ASSIGN_OR_RETURN(const auto engine, world->Open({1, 4, 0}));
+  LORICA_ASSIGN_OR_RETURN(const auto engine, world->Open({4, 0}));
   const auto speed = [&](const std::string& adapter) -> double {
     int64_t tokens = 0;
     for (int32_t i = 0; i < options.clients; ++i) {

@@ -10,6 +10,15 @@
 #include "lorica/base/machine.h"
 
 namespace lorica::bench {
+namespace {
+
+int64_t Switches(int who) {
+  rusage usage = {};
+  getrusage(who, &usage);
+  return usage.ru_nivcsw;
+}
+
+}  // namespace
 
 Quartiles Summarize(std::vector<double> sample) {
   std::sort(sample.begin(), sample.end());
@@ -30,11 +39,8 @@ double ThreadSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-int64_t InvoluntarySwitches() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_nivcsw;
-}
+int64_t InvoluntarySwitches() { return Switches(RUSAGE_SELF); }
+int64_t ThreadInvoluntarySwitches() { return Switches(RUSAGE_THREAD); }
 
 int ThreadsOf(const BenchOptions& options) {
   return options.threads > 0 ? options.threads : ReadMachineFacts().cores;

@@ -29,8 +29,9 @@ Quartiles Summarize(std::vector<double> sample);
 double NowSeconds();
 // Processor time of the calling thread.
 double ThreadSeconds();
-// How often this process was put off a core so far.
+// How often this process was put off a core so far; or the calling thread alone.
 int64_t InvoluntarySwitches();
+int64_t ThreadInvoluntarySwitches();
 
 // Seconds of one call that was not interrupted, of at most twenty tries. A call on one thread is
 // timed by its processor time: steadier where others compute too.

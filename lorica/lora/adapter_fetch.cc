@@ -95,9 +95,8 @@ Result<std::shared_ptr<const Adapter>> AdapterTiers::Read(TieredAdapter* adapter
   LoadOptions load = options_.load;
   {
     std::lock_guard lock(mutex_);
-    if (before == adapter->state.refused_identity && !adapter->state.refusal.ok()) {
-      return adapter->state.refusal;
-    }
+    const auto& refusal = adapter->state.refusal;
+    if (refusal != nullptr && refusal->identity == before) return refusal->reason;
     if (before == adapter->state.identity) load.known_digest = adapter->digest;
   }
   LORICA_ASSIGN_OR_RETURN(std::shared_ptr<const Adapter> content,
@@ -110,11 +109,11 @@ Result<std::shared_ptr<const Adapter>> AdapterTiers::Read(TieredAdapter* adapter
   std::lock_guard lock(mutex_);
   ++totals_.loads_from_files;
   if (content->digest() != adapter->digest) {
-    adapter->state.refused_identity = before;
-    adapter->state.refusal =
+    const Status reason =
         FailedPrecondition("its files hold other content than was loaded: expected digest " +
                            adapter->digest + ", found " + content->digest());
-    return adapter->state.refusal;
+    adapter->state.refusal = std::make_unique<TieredAdapter::Refusal>(before, reason);
+    return reason;
   }
   adapter->state.identity = before;
   return content;

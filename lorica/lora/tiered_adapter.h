@@ -44,6 +44,11 @@ struct TieredAdapter {
     SlotId slot;
     int32_t users = 0;
   };
+  // Files whose content was another are not read twice.
+  struct Refusal {
+    FileIdentity identity;
+    Status reason;
+  };
   struct State {
     std::string path;       // empty: it cannot be fetched again
     FileIdentity identity;  // of the files when they last held this content
@@ -57,9 +62,8 @@ struct TieredAdapter {
     int32_t pins = 0;
     int64_t loads = 0;
     int64_t evictions = 0;
-    Status failure;                 // of the last fetch
-    FileIdentity refused_identity;  // of files whose content was another; not read twice
-    Status refusal;                 // what was said of them
+    Status failure;                    // of the last fetch
+    std::unique_ptr<Refusal> refusal;  // rare
     std::chrono::steady_clock::time_point last_used;
   };
   State state;

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,7 @@ class AdapterAdmin {
     OpenAiApi* api = nullptr;
     std::string model_name;       // what base_model_name_or_path is compared with
     std::string adapters_folder;  // empty: none
+    bool watch_folder = false;    // ScanFolder will be called
     std::string state_folder;     // empty: nothing outlives the process
     lora::LoadOptions load;
     int64_t upload_limit_bytes = int64_t{1} << 30;
@@ -127,13 +129,13 @@ class AdapterAdmin {
   std::map<std::string, std::string> given_;  // names of --lora-modules and --adapters: their path
   std::map<std::string, lora::AdapterHold> pinned_;
   struct Seen {
-    std::string path;
     lora::FileIdentity identity;
     std::chrono::steady_clock::time_point since;
     bool tried = false;
     bool gone = false;
   };
-  std::map<std::string, Seen> seen_;  // entries of the adapters folder, by name
+  std::map<std::string, Seen> seen_;  // entries of a watched adapters folder, by name
+  std::set<std::string> modules_;     // names of --lora-modules: the folder's entries leave them
   std::vector<Leftover> leftovers_;
 };
 

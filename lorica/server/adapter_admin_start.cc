@@ -22,16 +22,20 @@ void AdapterAdmin::Refuse(const std::string& name, const Status& reason) {
 void AdapterAdmin::LoadAtStart(const std::vector<NamedPath>& modules) {
   const std::lock_guard lock(changing_);
   LoadFromState();
-  for (const NamedPath& module : modules) LoadGiven(module);
+  for (const NamedPath& module : modules) {
+    modules_.insert(module.name);
+    LoadGiven(module);
+  }
   if (options_.adapters_folder.empty()) return;
   Result<std::vector<NamedPath>> listed = ListAdapters(options_.adapters_folder);
   if (!listed.ok()) return LogError(listed.status().message());
   for (const NamedPath& adapter : *listed) {
     const Status inside = CheckInside(options_.adapters_folder, adapter.path);
     inside.ok() ? LoadGiven(adapter) : Refuse(adapter.name, inside);
+    if (!options_.watch_folder) continue;
     const Result<lora::FileIdentity> identity = lora::ReadFileIdentity(adapter.path);
     if (!identity.ok()) continue;
-    seen_[adapter.name] = {adapter.path, *identity, std::chrono::steady_clock::now(), true, false};
+    seen_[adapter.name] = {*identity, std::chrono::steady_clock::now(), true, false};
   }
 }
 
@@ -93,14 +97,15 @@ void AdapterAdmin::ScanEntry(const NamedPath& entry) {
   const auto now = std::chrono::steady_clock::now();
   Seen& seen = seen_[entry.name];
   if (!(seen.identity == *identity)) {
-    seen = {entry.path, *identity, now, false, false};
+    seen = {*identity, now, false, false};
     return;
   }
   seen.gone = false;
   if (seen.tried || now - seen.since < kSettled) return;
   seen.tried = true;
   const auto given = given_.find(entry.name);
-  const bool taken = (given != given_.end() && given->second != entry.path) ||
+  const bool taken = modules_.contains(entry.name) ||
+                     (given != given_.end() && given->second != entry.path) ||
                      state_->manifest().entries.contains(entry.name) ||
                      state_->manifest().unloaded.contains(entry.name);
   if (taken || !CheckName(entry.name).ok()) return;
@@ -132,11 +137,10 @@ void AdapterAdmin::UnloadGone(const std::vector<NamedPath>& listed) {
       ++it;
       continue;
     }
-    const auto given = given_.find(name);
-    const bool its_own = given != given_.end() && given->second == seen.path &&
+    const bool its_own = given_.contains(name) && !modules_.contains(name) &&
                          !state_->manifest().entries.contains(name);
     if (its_own) {
-      given_.erase(given);
+      given_.erase(name);
       // Nothing is written: a name whose folder comes back is served again.
       if (options_.engine->registry().Remove(name).ok()) {
         LogInfo("adapter " + name + " is unloaded: its files are gone");

@@ -22,6 +22,7 @@ struct GenerationDefaults {
   std::vector<std::string> stop_strings;
 
   void Apply(engine::SamplingParams* sampling) const;
+  bool operator==(const GenerationDefaults&) const = default;
 };
 
 // Reads FOLDER/generation_config.json; defaults of nothing when there is no such file.

@@ -39,7 +39,12 @@ OpenAiApi::OpenAiApi(Options options) : options_(std::move(options)), created_(S
 void OpenAiApi::SetAdapterDefaults(const std::string& name, const std::string& digest,
                                    GenerationDefaults defaults) {
   const std::unique_lock<std::shared_mutex> lock(mutex_);
-  adapter_defaults_[{name, digest}] = std::move(defaults);
+  // Most have none; ten thousand names then cost nothing here.
+  if (defaults == GenerationDefaults()) {
+    adapter_defaults_.erase({name, digest});
+  } else {
+    adapter_defaults_[{name, digest}] = std::move(defaults);
+  }
 }
 
 void OpenAiApi::KeepAdapterDefaults(const std::string& name, const std::string& digest) {

@@ -64,6 +64,7 @@ Result<std::unique_ptr<Service>> Service::Open(const ServiceOptions& options) {
     admin.adapters_folder = options.adapters_folder;
     admin.state_folder = options.state_folder;
   }
+  admin.watch_folder = options.watch_adapters;
   admin.load.max_rank = options.max_lora_rank;
   admin.load.ledger = &service->context_->ledger;
   admin.upload_limit_bytes = options.upload_limit_bytes;
