@@ -112,7 +112,8 @@ Result<std::shared_ptr<const Adapter>> AdapterTiers::Read(TieredAdapter* adapter
     const Status reason =
         FailedPrecondition("its files hold other content than was loaded: expected digest " +
                            adapter->digest + ", found " + content->digest());
-    adapter->state.refusal = std::make_unique<TieredAdapter::Refusal>(before, reason);
+    adapter->state.refusal =
+        std::make_unique<TieredAdapter::Refusal>(TieredAdapter::Refusal{before, reason});
     return reason;
   }
   adapter->state.identity = before;
