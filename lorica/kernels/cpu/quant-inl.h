@@ -205,9 +205,7 @@ LORICA_Q inline void PackBlock(const QuantPackArgs& args, int64_t block) {
   alignas(64) int32_t quads[kBlockQuads];
   QuantizeSixteen(x, scale.inverse, quads);
   QuantizeSixteen(x + 16, scale.inverse, quads + 4);
-  int32_t sum = 0;
-  const auto* bytes = reinterpret_cast<const int8_t*>(quads);
-  for (int i = 0; i < kQuantBlock; ++i) sum += bytes[i];
+  const int32_t sum = SumOfBytes(quads);
   for (int64_t i = 0; i < kBlockQuads; ++i) {
     args.quads[(block * kBlockQuads + i) * args.rows] = quads[i];
   }

@@ -108,6 +108,14 @@ void QuantizeSixteen(const float* x, float inverse, int32_t* quads) {
   std::memcpy(quads, bytes, sizeof(bytes));
 }
 
+int32_t SumOfBytes(const int32_t* quads) {
+  int8_t bytes[kQuantBlock];
+  std::memcpy(bytes, quads, sizeof(bytes));
+  int32_t sum = 0;
+  for (const int8_t byte : bytes) sum += byte;
+  return sum;
+}
+
 #include "lorica/kernels/cpu/quant-inl.h"
 
 QuantTiling Choose(DType, int64_t) { return {2, 1}; }

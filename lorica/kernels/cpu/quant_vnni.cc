@@ -79,6 +79,17 @@ LORICA_Q_INLINE void QuantizeSixteen(const float* x, float inverse, int32_t* qua
                    _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(scaled)));
 }
 
+// Sums of absolute differences to zero add unsigned bytes: each is taken 128 too high.
+LORICA_Q_INLINE int32_t SumOfBytes(const int32_t* quads) {
+  const __m128i high = _mm_set1_epi8(-128);
+  const auto* halves = reinterpret_cast<const __m128i*>(quads);
+  const __m128i zero = _mm_setzero_si128();
+  const __m128i a = _mm_sad_epu8(_mm_xor_si128(_mm_loadu_si128(halves), high), zero);
+  const __m128i b = _mm_sad_epu8(_mm_xor_si128(_mm_loadu_si128(halves + 1), high), zero);
+  const __m128i sum = _mm_add_epi32(a, b);
+  return _mm_cvtsi128_si32(sum) + _mm_extract_epi32(sum, 2) - 128 * 32;
+}
+
 #include "lorica/kernels/cpu/quant-inl.h"
 
 QuantTiling Choose(DType, int64_t rows) {
