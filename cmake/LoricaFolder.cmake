@@ -41,3 +41,8 @@ function(lorica_folder name)
     endif()
   endif()
 endfunction()
+
+# For what computes: debug builds are -O0, which compiles in half the time.
+function(lorica_always_optimised target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O1>)
+endfunction()

@@ -12,7 +12,10 @@ mapfile -t fuzzers < <(find build/fuzz/tests/fuzz -maxdepth 1 -name '*_fuzz' -ty
 each=$((total / ${#fuzzers[@]}))
 [ "$each" -ge 1 ] || each=1
 mkdir -p build/fuzz/crashes
-for fuzzer in "${fuzzers[@]}"; do
+export each
+
+fuzz_one() {
+  local fuzzer=$1 name corpus seeds runs
   name=$(basename "$fuzzer")
   corpus=build/fuzz/corpus/$name
   mkdir -p "$corpus"
@@ -22,8 +25,11 @@ for fuzzer in "${fuzzers[@]}"; do
     -artifact_prefix=build/fuzz/crashes/"$name"- "$corpus" $seeds >build/fuzz/"$name".log 2>&1; then
     tail -40 build/fuzz/"$name".log
     echo "fuzz: $name failed"
-    exit 1
+    return 1
   fi
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/"$name".log)
   echo "fuzz: $name $runs runs in $each s, no failure"
-done
+}
+export -f fuzz_one
+# One on each core.
+printf '%s\n' "${fuzzers[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz_one {}'

@@ -4,69 +4,16 @@
 #include <rapidcheck/gtest.h>
 
 #include <cstdio>
-#include <cstring>
 #include <fstream>
+
+#include "lorica/formats/test_gguf.h"
 
 namespace lorica::formats {
 namespace {
 
-enum Type : uint32_t {
-  kU8,
-  kI8,
-  kU16,
-  kI16,
-  kU32,
-  kI32,
-  kF32,
-  kBool,
-  kString,
-  kArray,
-  kU64,
-  kI64,
-  kF64
-};
-constexpr uint32_t kTensorF32 = 0;
-constexpr uint32_t kTensorQ80 = 8;
-constexpr uint32_t kTensorI8 = 24;
-
-template <typename T>
-std::string Raw(T value) {
-  std::string bytes(sizeof(T), '\0');
-  std::memcpy(bytes.data(), &value, sizeof(T));
-  return bytes;
-}
-std::string Text(const std::string& text) { return Raw<uint64_t>(text.size()) + text; }
-
-// A GGUF file by hand. Any part may be wrong.
-struct Builder {
-  std::string magic = "GGUF";
-  uint32_t version = 3;
-  std::string keys, tensors, data;
-  uint64_t key_count = 0, tensor_count = 0;
-  uint64_t alignment = 32;
-
-  Builder& Key(const std::string& key, uint32_t type, const std::string& value) {
-    keys += Text(key) + Raw(type) + value;
-    ++key_count;
-    return *this;
-  }
-  Builder& Array(const std::string& key, uint32_t type, uint64_t count, const std::string& values) {
-    return Key(key, kArray, Raw(type) + Raw(count) + values);
-  }
-  Builder& Tensor(const std::string& name, const std::vector<int64_t>& ne, uint32_t type,
-                  uint64_t offset) {
-    tensors += Text(name) + Raw<uint32_t>(ne.size());
-    for (const int64_t n : ne) tensors += Raw(n);
-    tensors += Raw(type) + Raw(offset);
-    ++tensor_count;
-    return *this;
-  }
-  std::string Bytes() const {
-    std::string bytes = magic + Raw(version) + Raw(tensor_count) + Raw(key_count) + keys + tensors;
-    if (!data.empty()) bytes.resize((bytes.size() + alignment - 1) / alignment * alignment, '\xAA');
-    return bytes + data;
-  }
-};
+// The words of the format.
+using namespace testing;  // NOLINT(google-build-using-namespace)
+using Builder = GgufBuilder;
 
 std::span<const std::byte> AsBytes(const std::string& text) {
   return std::as_bytes(std::span<const char>(text.data(), text.size()));
@@ -316,7 +263,7 @@ TEST(Gguf, RefusesSplitFiles) {
 }
 
 TEST(Gguf, OpensAFileBothWays) {
-  const std::string path = testing::TempDir() + "/gguf_test.gguf";
+  const std::string path = ::testing::TempDir() + "/gguf_test.gguf";
   Builder b;
   b.Tensor("a", {4}, kTensorI8, 0).data = "abcd";
   std::ofstream(path, std::ios::binary) << b.Bytes();

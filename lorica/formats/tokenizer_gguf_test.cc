@@ -1,31 +1,20 @@
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lorica/formats/gguf.h"
+#include "lorica/formats/test_gguf.h"
 #include "lorica/formats/tokenizer.h"
 
 namespace lorica::formats {
 namespace {
 
-constexpr uint32_t kU32 = 4;
-constexpr uint32_t kI32 = 5;
-constexpr uint32_t kBool = 7;
-constexpr uint32_t kString = 8;
-constexpr uint32_t kArray = 9;
-
-template <typename T>
-std::string Raw(T value) {
-  std::string bytes(sizeof(T), '\0');
-  std::memcpy(bytes.data(), &value, sizeof(T));
-  return bytes;
-}
-
-std::string Text(const std::string& text) { return Raw<uint64_t>(text.size()) + text; }
+using testing::GgufBuilder;
+using testing::Raw;
+using testing::Text;
 
 // What a test changes; empty means that the key is left out.
 struct Spec {
@@ -40,31 +29,23 @@ struct Spec {
 };
 
 Result<std::shared_ptr<const Tokenizer>> Load(const Spec& spec) {
-  std::string keys;
-  uint64_t count = 0;
-  const auto key = [&](const std::string& name, uint32_t type, const std::string& value) {
-    keys += Text("tokenizer." + name) + Raw(type) + value;
-    ++count;
-  };
-  const auto strings = [](const std::vector<std::string>& list) {
-    std::string value = Raw(kString) + Raw<uint64_t>(list.size());
-    for (const std::string& text : list) value += Text(text);
-    return value;
-  };
-  if (!spec.model.empty()) key("ggml.model", kString, Text(spec.model));
-  if (!spec.pre.empty()) key("ggml.pre", kString, Text(spec.pre));
-  if (!spec.tokens.empty()) key("ggml.tokens", kArray, strings(spec.tokens));
-  if (!spec.merges.empty()) key("ggml.merges", kArray, strings(spec.merges));
+  GgufBuilder gguf;
+  const std::string ggml = "tokenizer.ggml.";
+  if (!spec.model.empty()) gguf.Key(ggml + "model", testing::kString, Text(spec.model));
+  if (!spec.pre.empty()) gguf.Key(ggml + "pre", testing::kString, Text(spec.pre));
+  if (!spec.tokens.empty()) gguf.Strings(ggml + "tokens", spec.tokens);
+  if (!spec.merges.empty()) gguf.Strings(ggml + "merges", spec.merges);
   if (!spec.types.empty()) {
-    std::string value = Raw(kI32) + Raw<uint64_t>(spec.types.size());
-    for (const int32_t type : spec.types) value += Raw(type);
-    key("ggml.token_type", kArray, value);
+    std::string values;
+    for (const int32_t type : spec.types) values += Raw(type);
+    gguf.Array(ggml + "token_type", testing::kI32, spec.types.size(), values);
   }
-  for (const auto& [name, id] : spec.ids) key("ggml." + name, kU32, Raw(id));
-  for (const auto& [name, on] : spec.flags) key("ggml." + name, kBool, Raw<uint8_t>(on));
-  key("chat_template", kString, Text("{{ messages }}"));
-  const std::string bytes =
-      "GGUF" + Raw<uint32_t>(3) + Raw<uint64_t>(0) + Raw<uint64_t>(count) + keys;
+  for (const auto& [name, id] : spec.ids) gguf.Key(ggml + name, testing::kU32, Raw(id));
+  for (const auto& [name, on] : spec.flags) {
+    gguf.Key(ggml + name, testing::kBool, Raw<uint8_t>(on));
+  }
+  gguf.Key("tokenizer.chat_template", testing::kString, Text("{{ messages }}"));
+  const std::string bytes = gguf.Bytes();
   auto file = GgufFile::Parse(std::as_bytes(std::span(bytes)), "test.gguf");
   if (!file.ok()) return file.status();
   return LoadTokenizerGguf(*file);

@@ -110,11 +110,14 @@ void LinearRow(const LinearParams& p, const LinearPart& part, int64_t row, Index
   }
 }
 
+constexpr int32_t kInNoSegment = -1;
+
 template <typename Sum>
 void Linear(const LinearParams& p, const TeamMember& member) {
   const TraceScope whole(TraceOf(p.trace, member), Zone::kLinear);
   const bool has_lora = p.plan != nullptr && !p.plan->empty();
-  std::vector<int32_t> place(static_cast<size_t>(p.rows), -1);  // of a row in the order
+  // Of each row in the order.
+  std::vector<int32_t> place(static_cast<size_t>(p.rows), kInNoSegment);
   if (has_lora) {
     LORICA_CHECK(p.plan->fused.empty());
     {
@@ -139,7 +142,7 @@ void Linear(const LinearParams& p, const TeamMember& member) {
     for (int64_t row = 0; row < p.rows; ++row) {
       items.clear();
       const int32_t i = place[static_cast<size_t>(row)];
-      if (i >= 0) {
+      if (i != kInNoSegment) {
         for (const lora::ExpandItem& item : p.plan->expands) {
           if (item.part == static_cast<int32_t>(part) && i >= item.row_begin && i < item.row_end) {
             items.push_back(&item);

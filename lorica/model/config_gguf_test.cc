@@ -5,24 +5,20 @@
 #include <string>
 
 #include "lorica/formats/gguf.h"
+#include "lorica/formats/test_gguf.h"
 #include "lorica/model/config.h"
 
 namespace lorica::model {
 namespace {
 
-template <typename T>
-std::string Raw(T value) {
-  std::string bytes(sizeof(T), '\0');
-  std::memcpy(bytes.data(), &value, sizeof(T));
-  return bytes;
-}
-std::string Text(const std::string& text) { return Raw<uint64_t>(text.size()) + text; }
+using formats::testing::GgufBuilder;
+using formats::testing::Raw;
+using formats::testing::Text;
 
-// The bytes of a GGUF file of version 3: metadata by key, and f32 tensors of zeros but for
-// rope_freqs.
+// A llama file that a test changes by key and tensor; f32 tensors of zeros but for rope_freqs.
 struct GgufBytes {
   std::map<std::string, std::string> keys;  // type and value
-  std::map<std::string, std::vector<uint64_t>> tensors;
+  std::map<std::string, std::vector<int64_t>> tensors;
   float rope_freq = 2.0f;
 
   void U32(const std::string& key, uint32_t value) { keys[key] = Raw<uint32_t>(4) + Raw(value); }
@@ -49,25 +45,22 @@ struct GgufBytes {
   }
 
   std::string Bytes() const {
-    std::string out =
-        "GGUF" + Raw<uint32_t>(3) + Raw<uint64_t>(tensors.size()) + Raw<uint64_t>(keys.size());
-    for (const auto& [key, value] : keys) out += Text(key) + value;
-    std::string data;
-    for (const auto& [name, ne] : tensors) {
-      out += Text(name) + Raw(static_cast<uint32_t>(ne.size()));
-      uint64_t elements = 1;
-      for (const uint64_t n : ne) {
-        out += Raw(n);
-        elements *= n;
-      }
-      out += Raw<uint32_t>(0) + Raw<uint64_t>(data.size());
-      for (uint64_t i = 0; i < elements; ++i) {
-        data += Raw(name == "rope_freqs.weight" ? rope_freq : 0.0f);
-      }
-      data.resize((data.size() + 31) / 32 * 32);
+    GgufBuilder gguf;
+    for (const auto& [key, value] : keys) {
+      uint32_t type = 0;
+      std::memcpy(&type, value.data(), sizeof(type));
+      gguf.Key(key, type, value.substr(sizeof(type)));
     }
-    out.resize((out.size() + 31) / 32 * 32);
-    return out + data;
+    for (const auto& [name, ne] : tensors) {
+      gguf.Tensor(name, ne, formats::testing::kTensorF32, gguf.data.size());
+      int64_t elements = 1;
+      for (const int64_t n : ne) elements *= n;
+      for (int64_t i = 0; i < elements; ++i) {
+        gguf.data += Raw(name == "rope_freqs.weight" ? rope_freq : 0.0f);
+      }
+      gguf.data.resize((gguf.data.size() + 31) / 32 * 32);
+    }
+    return gguf.Bytes();
   }
 };
 

@@ -24,7 +24,7 @@ std::vector<Request> MixedRequests() {
     request.prompt = RandomPrompt(i, kLengths[i * 7 % 24]);
     request.adapter = kNames[i % 5];
     SamplingParams& s = request.sampling;
-    s.max_tokens = static_cast<int32_t>(4 + i * 11 % 60);
+    s.max_tokens = static_cast<int32_t>(20 + i * 11 % 64);
     s.temperature = i % 2 == 0 ? 0.0 : 1.0;
     s.seed = 1000 + i;
     s.logprobs = static_cast<int32_t>(i % 4);
@@ -88,7 +88,7 @@ TEST(Isolation, TheSameAloneMixedAndShuffled) {
         options.threads = threads;
         options.max_num_seqs = seqs;
         options.max_num_batched_tokens = tokens;
-        options.pages = tokens == 512 ? 512 : 24;  // 24: the longest alone needs 23
+        options.pages = tokens == 512 ? 512 : 24;  // 24: what the longest alone may need
         TestEngine engine(model, options);
         const std::string what = "threads " + std::to_string(threads) + ", seqs " +
                                  std::to_string(seqs) + ", tokens " + std::to_string(tokens);
@@ -112,7 +112,7 @@ TEST(Isolation, TheSameAloneMixedAndShuffled) {
       }
     }
   }
-  EXPECT_GT(preemptions, 10);  // else the small pools proved nothing
+  EXPECT_GT(preemptions, 20);  // else the small pools proved nothing
   std::printf("  27 mixes, %d preemptions\n", static_cast<int>(preemptions));
 }
 
