@@ -153,6 +153,13 @@ def small_kv_bytes(config, dtype):
     return str(max(1, tokens * token * (4 if dtype == "float32" else 2) // 1024)) + "K"
 
 
+def small_kv_bytes_guessing(config, dtype):
+    """The same with speculation: answers end in fewer steps, so fewer pages are wanted at once."""
+    if "num_hidden_layers" in config:
+        return small_kv_bytes(config, dtype)
+    return "18M" if dtype == "float32" else "9M"  # the longest request alone needs 16 and 8
+
+
 def ways(lines, config, dtype, full):
     """(name, lists of lines to run one after another, flags) for each way to run the requests."""
     shuffled = random.Random(5).sample(lines, len(lines))
@@ -170,7 +177,9 @@ def ways(lines, config, dtype, full):
     guess = ["--speculate", "ngram"]
     yield "--speculate ngram", [lines], guess
     yield "--speculate ngram, in turn", [lines], [*guess, "--max-num-seqs", 3, "--threads", 3]
-    yield f"--speculate ngram --kv-bytes {small}", [shuffled], [*guess, "--kv-bytes", small]
+    small = small_kv_bytes_guessing(config, dtype)
+    few = [*guess, "--kv-bytes", small, "--max-num-seqs", 32]
+    yield f"--speculate ngram --kv-bytes {small}", [shuffled], few
 
 
 def read_shapes(path):
