@@ -13,7 +13,7 @@ void RunRope(const Step& step, const TeamMember& member) {
   params.k = step.buffers->k.data();
   params.q_stride = step.buffers->q.width();
   params.k_stride = step.buffers->k.width();
-  params.rows = step.rows();
+  params.rows = step.rows;
   params.heads = config.heads;
   params.kv_heads = config.kv_heads;
   params.head_dim = config.head_dim;
@@ -25,7 +25,8 @@ void RunRope(const Step& step, const TeamMember& member) {
   member.Sync();
 }
 
-void RunAttention(const Step& step, int32_t layer, const TeamMember& member) {
+void RunAttention(const Step& step, int32_t layer,
+                  std::span<const kernels::AttentionSequence> asking, const TeamMember& member) {
   const TraceScope scope(step.TraceOf(member), Zone::kAttention);
   const ModelConfig& config = step.model->config();
   Activations& buffers = *step.buffers;
@@ -51,7 +52,7 @@ void RunAttention(const Step& step, int32_t layer, const TeamMember& member) {
   attend.layout = step.pages->layout();
   attend.layer = layer;
   attend.pages = step.pages->data();
-  attend.sequences = step.sequences;
+  attend.sequences = asking;
   attend.scratch = buffers.scratch.data();
   step.model->backend().Attention(attend, member);
   member.Sync();
@@ -59,14 +60,16 @@ void RunAttention(const Step& step, int32_t layer, const TeamMember& member) {
 
 }  // namespace
 
-void RunAttentionBlock(const Step& step, int32_t layer, const TeamMember& member) {
+void RunAttentionBlock(const Step& step, int32_t layer,
+                       std::span<const kernels::AttentionSequence> asking,
+                       const TeamMember& member) {
   const ModelConfig& config = step.model->config();
   const LayerWeights& weights = step.layer(layer);
   Activations& buffers = *step.buffers;
   RunNorm(step,
           {.x = buffers.residual.data(),
            .y = buffers.normed.data(),
-           .rows = step.rows(),
+           .rows = step.rows,
            .weight = &weights.input_norm},
           member);
 
@@ -79,19 +82,22 @@ void RunAttentionBlock(const Step& step, int32_t layer, const TeamMember& member
     RunNorm(step,
             {.x = buffers.q.data(),
              .y = buffers.q.data(),
-             .rows = step.rows() * config.heads,
+             .rows = step.rows * config.heads,
              .weight = &weights.q_norm},
             member);
     RunNorm(step,
             {.x = buffers.k.data(),
              .y = buffers.k.data(),
-             .rows = step.rows() * config.kv_heads,
+             .rows = step.rows * config.kv_heads,
              .weight = &weights.k_norm},
             member);
   }
   RunRope(step, member);
-  RunAttention(step, layer, member);
+  RunAttention(step, layer, asking, member);
+}
 
+void RunAttentionOutput(const Step& step, int32_t layer, const TeamMember& member) {
+  Activations& buffers = *step.buffers;
   Rows* const residual[] = {&buffers.residual};
   RunCall(step,
           {.call = lora::CallKind::kO,

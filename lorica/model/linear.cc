@@ -60,7 +60,7 @@ void RunCall(const Step& step, const CallRun& run, const TeamMember& member) {
   }
   kernels::LinearParams params;
   params.x = run.x->data();
-  params.rows = step.rows();
+  params.rows = step.rows;
   params.x_stride = run.x->width();
   params.k = run.x->width();
   params.activation_type = step.model->activation_type();

@@ -9,7 +9,7 @@ void RunMlpBlock(const Step& step, int32_t layer, const TeamMember& member) {
   RunNorm(step,
           {.x = buffers.residual.data(),
            .y = buffers.normed.data(),
-           .rows = step.rows(),
+           .rows = step.rows,
            .weight = &step.layer(layer).post_attention_norm},
           member);
 
@@ -23,7 +23,7 @@ void RunMlpBlock(const Step& step, int32_t layer, const TeamMember& member) {
   params.gate = buffers.gate.data();
   params.up = buffers.up.data();
   params.y = buffers.gate.data();
-  params.rows = step.rows();
+  params.rows = step.rows;
   params.width = buffers.gate.width();
   params.gate_stride = buffers.gate.width();
   params.up_stride = buffers.up.width();

@@ -26,14 +26,14 @@ struct Step {
   const RopeTables* rope = nullptr;
   const Batch* batch = nullptr;
   KvPages* pages = nullptr;
-  std::span<const kernels::AttentionSequence> sequences;
-  const lora::SegmentTable* segments = nullptr;
+  int64_t rows = 0;                                       // that its stages run on
+  std::span<const kernels::AttentionSequence> sequences;  // rows whose K and V are written
+  const lora::SegmentTable* segments = nullptr;           // of the rows
   const lora::WeightTable* table = nullptr;
   std::span<const lora::LoraPlan* const> plans;  // [L * kLayerCalls]
   float* s_scratch = nullptr;
   Trace* trace = nullptr;
 
-  int64_t rows() const { return batch->rows(); }
   const LayerWeights& layer(int32_t index) const {
     return model->weights().layers[static_cast<size_t>(index)];
   }

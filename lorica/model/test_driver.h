@@ -58,7 +58,7 @@ struct Job {
 
   // Filled by the driver.
   std::vector<double> log_probs = {};           // of tokens[1..], prompt and generated
-  std::vector<std::vector<float>> logits = {};  // of each position, when kept
+  std::vector<std::vector<float>> logits = {};  // of each wanted position, when kept
   std::vector<int32_t> pages = {};
 };
 
@@ -68,6 +68,8 @@ struct DriveOptions {
   DType kv_dtype = DType::kF32;
   int32_t first_page = 0;  // rotates page ids, so that jobs never have the same pages twice
   bool keep_logits = false;
+  // Logits are wanted of every n-th position, and of those that a token is chosen after.
+  int32_t logit_every = 1;
   uint8_t stale = 0;  // what the pages' bytes hold before: 0xff makes every element a NaN
 };
 
@@ -112,7 +114,7 @@ class Driver {
       if (!any) break;
       (*transformer)->Plan(batch, table_);
       (*transformer)->Forward(batch, &*pages);
-      const auto rows = static_cast<int32_t>(batch.rows());
+      const auto rows = static_cast<int32_t>(batch.logit_rows.size());
       for (int32_t begin = 0; begin < rows; begin += kLogitRows) {
         const int32_t count = std::min(kLogitRows, rows - begin);
         const Transformer::Logits logits = (*transformer)->ComputeLogits(begin, count);
@@ -144,11 +146,14 @@ class Driver {
                                 .position_begin = begin,
                                 .pages = job.pages.data()});
     for (size_t i = 0; i < rows; ++i, ++(*done)[j]) {
-      batch->logit_rows.push_back(static_cast<int32_t>(batch->rows()));
+      const bool chooses = (*done)[j] + 1 == job.tokens.size();
+      if (chooses || ((*done)[j] + 1) % static_cast<size_t>(options.logit_every) == 0) {
+        batch->logit_rows.push_back(static_cast<int32_t>(batch->rows()));
+        owner->push_back({j, (*done)[j]});
+      }
       batch->tokens.push_back(job.tokens[(*done)[j]]);
       batch->positions.push_back(static_cast<int32_t>((*done)[j]));
       batch->slots.push_back(job.slot);
-      owner->push_back({j, (*done)[j]});
     }
   }
 

@@ -1,7 +1,6 @@
 #include "lorica/model/transformer.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,45 @@
 #include "lorica/model/step.h"
 
 namespace lorica::model {
+namespace {
+
+bool AllWanted(const Batch& batch) {
+  return static_cast<int64_t>(batch.logit_rows.size()) == batch.rows();
+}
+
+// The wanted rows as runs of one sequence each, at their positions.
+void ListWantedSequences(const Batch& batch, std::vector<kernels::AttentionSequence>* out) {
+  out->clear();
+  size_t next = 0;
+  const std::vector<int32_t>& wanted = batch.logit_rows;
+  for (const BatchSequence& sequence : batch.sequences) {
+    while (next < wanted.size() && wanted[next] < sequence.row_begin + sequence.rows) {
+      kernels::AttentionSequence run;
+      run.row_begin = wanted[next];
+      run.position_begin = sequence.position_begin + run.row_begin - sequence.row_begin;
+      run.pages = sequence.pages;
+      while (next < wanted.size() && wanted[next] == run.row_begin + run.rows &&
+             wanted[next] < sequence.row_begin + sequence.rows) {
+        ++run.rows;
+        ++next;
+      }
+      out->push_back(run);
+    }
+  }
+  LORICA_CHECK(next == wanted.size());
+}
+
+// Row i becomes what row `kept[i]` is. In place, since `kept` ascends; each thread has columns of
+// its own.
+void KeepRows(std::span<const int32_t> kept, Rows* rows, const TeamMember& member) {
+  const IndexRange columns = SplitRange(rows->width(), member);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    std::copy_n(rows->row(kept[i]) + columns.begin, columns.size(),
+                rows->row(static_cast<int64_t>(i)) + columns.begin);
+  }
+}
+
+}  // namespace
 
 struct Transformer::Impl {
   Impl(const Model* m, const Options& o, MachineContext* c, RopeTables r, Activations a)
@@ -21,12 +59,15 @@ struct Transformer::Impl {
         context(c),
         rope(std::move(r)),
         buffers(std::move(a)),
-        planner(m->backend().plan_limits(c->pool.threads())) {
+        planner(m->backend().plan_limits(c->pool.threads())),
+        wanted_planner(m->backend().plan_limits(c->pool.threads())) {
     stats.resize(kLogitRows);
   }
 
+  void PlanCalls(lora::StepPlanner* with, int32_t layer, lora::CallKind first);
   void RunLayers(const Step& step, const TeamMember& member);
-  void RunHead(const Step& step, std::span<const int32_t> rows, const TeamMember& member);
+  void RunLastLayer(const Step& step, const TeamMember& member);
+  void RunHead(const Step& step, IndexRange rows, const TeamMember& member);
 
   const Model* model;
   const Options options;
@@ -36,11 +77,17 @@ struct Transformer::Impl {
 
   lora::SegmentTable segments;
   lora::StepPlanner planner;
+  // After the last layer's attention a step goes on with the rows whose logits are wanted; where
+  // these are not all, they have segments and plans of their own.
+  lora::TokenMap wanted_slots;
+  lora::SegmentTable wanted_segments;
+  lora::StepPlanner wanted_planner;
+  std::vector<kernels::AttentionSequence> wanted_sequences;
   const lora::WeightTable* table = nullptr;
   std::vector<const lora::LoraPlan*> plans;  // [L * kLayerCalls]
   Buffer s_scratch;
   std::vector<kernels::AttentionSequence> sequences;
-  std::vector<int32_t> logit_rows;  // of the batch that Forward ran
+  int32_t logit_rows = 0;  // of the batch that Forward ran: the first of the residual stream
   std::vector<kernels::RowStats> stats;
 };
 
@@ -66,6 +113,14 @@ Result<std::unique_ptr<Transformer>> Transformer::Create(const Model* model, con
       std::make_unique<Impl>(model, options, context, std::move(rope), std::move(buffers))));
 }
 
+// Plans calls `first` to the last of a layer.
+void Transformer::Impl::PlanCalls(lora::StepPlanner* with, int32_t layer, lora::CallKind first) {
+  for (auto call = static_cast<int32_t>(first); call < kLayerCalls; ++call) {
+    plans[static_cast<size_t>(layer * kLayerCalls + call)] =
+        with->Plan(SitesOf(model->config(), layer, static_cast<lora::CallKind>(call)));
+  }
+}
+
 void Transformer::Plan(const Batch& batch, const lora::WeightTable& table) {
   Impl& impl = *impl_;
   const TraceScope scope(&impl.context->trace, Zone::kPlan);
@@ -73,15 +128,22 @@ void Transformer::Plan(const Batch& batch, const lora::WeightTable& table) {
   impl.table = &table;
   impl.segments.Build(batch.slots);
   impl.planner.Begin(&impl.segments, &table);
+  impl.wanted_planner.Begin(&impl.wanted_segments, &table);
   impl.plans.assign(static_cast<size_t>(config.layers) * kLayerCalls, nullptr);
   if (impl.segments.empty()) return;
   for (int32_t layer = 0; layer < config.layers; ++layer) {
-    for (int32_t call = 0; call < kLayerCalls; ++call) {
-      impl.plans[static_cast<size_t>(layer * kLayerCalls + call)] =
-          impl.planner.Plan(SitesOf(config, layer, static_cast<lora::CallKind>(call)));
-    }
+    impl.PlanCalls(&impl.planner, layer, lora::CallKind::kQkv);
   }
-  const int64_t bytes = impl.planner.max_s_floats() * static_cast<int64_t>(sizeof(float));
+  if (!AllWanted(batch)) {
+    impl.wanted_slots.clear();
+    for (const int32_t row : batch.logit_rows) {
+      impl.wanted_slots.push_back(batch.slots[static_cast<size_t>(row)]);
+    }
+    impl.wanted_segments.Build(impl.wanted_slots);
+    impl.PlanCalls(&impl.wanted_planner, config.layers - 1, lora::CallKind::kO);
+  }
+  const int64_t bytes = std::max(impl.planner.max_s_floats(), impl.wanted_planner.max_s_floats()) *
+                        static_cast<int64_t>(sizeof(float));
   if (bytes > impl.s_scratch.bytes()) {
     // Bounded by rows and resident ranks; a machine without these few bytes cannot go on.
     impl.s_scratch = Buffer();
@@ -102,10 +164,32 @@ void Transformer::Impl::RunLayers(const Step& step, const TeamMember& member) {
     model->backend().Embed(embed, member);
     member.Sync();
   }
-  for (int32_t layer = 0; layer < model->config().layers; ++layer) {
-    RunAttentionBlock(step, layer, member);
+  for (int32_t layer = 0; layer + 1 < model->config().layers; ++layer) {
+    RunAttentionBlock(step, layer, step.sequences, member);
+    RunAttentionOutput(step, layer, member);
     RunMlpBlock(step, layer, member);
   }
+  RunLastLayer(step, member);
+}
+
+// Rows that nobody reads any more leave as soon as their K and V are written.
+void Transformer::Impl::RunLastLayer(const Step& step, const TeamMember& member) {
+  const int32_t layer = model->config().layers - 1;
+  const std::span<const int32_t> wanted = step.batch->logit_rows;
+  Step rest = step;
+  if (AllWanted(*step.batch)) {
+    RunAttentionBlock(step, layer, step.sequences, member);
+  } else {
+    RunAttentionBlock(step, layer, wanted_sequences, member);
+    KeepRows(wanted, &buffers.attention, member);
+    KeepRows(wanted, &buffers.residual, member);
+    member.Sync();
+    rest.rows = static_cast<int64_t>(wanted.size());
+    rest.segments = &wanted_segments;
+  }
+  if (rest.rows == 0) return;
+  RunAttentionOutput(rest, layer, member);
+  RunMlpBlock(rest, layer, member);
 }
 
 void Transformer::Forward(const Batch& batch, KvPages* pages) {
@@ -120,7 +204,8 @@ void Transformer::Forward(const Batch& batch, KvPages* pages) {
                               .position_begin = sequence.position_begin,
                               .pages = sequence.pages});
   }
-  impl.logit_rows = batch.logit_rows;
+  impl.logit_rows = static_cast<int32_t>(batch.logit_rows.size());
+  ListWantedSequences(batch, &impl.wanted_sequences);
 
   Step step;
   step.model = impl.model;
@@ -128,6 +213,7 @@ void Transformer::Forward(const Batch& batch, KvPages* pages) {
   step.rope = &impl.rope;
   step.batch = &batch;
   step.pages = pages;
+  step.rows = batch.rows();
   step.sequences = impl.sequences;
   step.segments = &impl.segments;
   step.table = impl.table;
@@ -137,20 +223,12 @@ void Transformer::Forward(const Batch& batch, KvPages* pages) {
   impl.context->pool.Run([&](const TeamMember& member) { impl.RunLayers(step, member); });
 }
 
-void Transformer::Impl::RunHead(const Step& step, std::span<const int32_t> rows,
-                                const TeamMember& member) {
+void Transformer::Impl::RunHead(const Step& step, IndexRange rows, const TeamMember& member) {
   const TraceScope scope(step.TraceOf(member), Zone::kLogits);
-  const auto count = static_cast<int64_t>(rows.size());
-  const IndexRange mine = SplitRange(count, member);
-  for (int64_t r = mine.begin; r < mine.end; ++r) {
-    std::memcpy(buffers.head_input.row(r), buffers.residual.row(rows[static_cast<size_t>(r)]),
-                static_cast<size_t>(buffers.head_input.width()) * sizeof(float));
-  }
-  member.Sync();
   RunNorm(step,
-          {.x = buffers.head_input.data(),
+          {.x = buffers.residual.row(rows.begin),
            .y = buffers.head_input.data(),
-           .rows = count,
+           .rows = rows.size(),
            .weight = &model->weights().final_norm},
           member);
 
@@ -161,7 +239,7 @@ void Transformer::Impl::RunHead(const Step& step, std::span<const int32_t> rows,
   part.y_stride = buffers.logits.width();
   kernels::LinearParams linear;
   linear.x = buffers.head_input.data();
-  linear.rows = count;
+  linear.rows = rows.size();
   linear.x_stride = buffers.head_input.width();
   linear.k = buffers.head_input.width();
   linear.activation_type = model->activation_type();
@@ -172,7 +250,7 @@ void Transformer::Impl::RunHead(const Step& step, std::span<const int32_t> rows,
 
   kernels::LogitStatsParams reduce;
   reduce.logits = buffers.logits.data();
-  reduce.rows = count;
+  reduce.rows = rows.size();
   reduce.vocab = model->config().vocab;
   reduce.stride = buffers.logits.width();
   reduce.stats = stats.data();
@@ -181,14 +259,13 @@ void Transformer::Impl::RunHead(const Step& step, std::span<const int32_t> rows,
 
 Transformer::Logits Transformer::ComputeLogits(int32_t begin, int32_t count) {
   Impl& impl = *impl_;
-  LORICA_CHECK(begin >= 0 && count >= 0 && count <= kLogitRows &&
-               begin + count <= static_cast<int32_t>(impl.logit_rows.size()));
+  LORICA_CHECK(begin >= 0 && count >= 0 && count <= kLogitRows && begin + count <= impl.logit_rows);
   if (count > 0) {
     Step step;
     step.model = impl.model;
     step.buffers = &impl.buffers;
     step.trace = &impl.context->trace;
-    const std::span<const int32_t> rows(impl.logit_rows.data() + begin, static_cast<size_t>(count));
+    const IndexRange rows{begin, int64_t{begin} + count};
     impl.context->pool.Run([&](const TeamMember& member) { impl.RunHead(step, rows, member); });
   }
   return {.values = impl.buffers.logits.data(),
@@ -200,7 +277,7 @@ int32_t Transformer::segments() const {
   return static_cast<int32_t>(impl_->segments.segments().size());
 }
 int32_t Transformer::distinct_plans() const {
-  return impl_->segments.empty() ? 0 : impl_->planner.distinct_plans();
+  return impl_->planner.distinct_plans() + impl_->wanted_planner.distinct_plans();
 }
 
 }  // namespace lorica::model

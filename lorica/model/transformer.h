@@ -36,7 +36,8 @@ class Transformer {
   // Groups the batch's rows into segments and plans every call (steps 5 and 6 of a request's way).
   // `table` is read until the next Plan.
   void Plan(const Batch& batch, const lora::WeightTable& table);
-  // Everything up to the final norm of batch.logit_rows. `batch` is the one planned.
+  // Everything up to the final norm; from the last layer's attention on for batch.logit_rows alone.
+  // `batch` is the one planned.
   void Forward(const Batch& batch, KvPages* pages);
 
   // Logits of logit_rows[begin, begin + count), count <= kLogitRows, with their statistics. Valid

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "lorica/kernels/open_backend.h"
+#include "lorica/kernels/reference_backend.h"
+#include "lorica/model/step.h"
 #include "lorica/model/test_world.h"
 
 namespace lorica::model {
@@ -62,6 +64,81 @@ TEST(TransformerTest, UniformAdaptersShareFourPlans) {
   (*transformer)->Plan(batch, world.adapters().table());
   EXPECT_EQ((*transformer)->segments(), 0);
   EXPECT_EQ((*transformer)->distinct_plans(), 0);
+}
+
+TEST(TransformerTest, RowsWithoutLogitsChangeNoBitOfTheOthers) {
+  for (const char* family : {"llama", "qwen3"}) {
+    for (const int threads : {1, 2}) {
+      World world(family, Cpu(), threads);
+      ASSERT_TRUE(world.loaded());
+      DriveOptions options{.max_rows = 70, .chunk = 11, .keep_logits = true};
+      std::vector<Job> all = JobsOn({-1, 2, 0, 1, 3, 0});
+      world.Run(&all, options);
+      for (const int32_t every : {2, 7, 1000}) {
+        options.logit_every = every;
+        std::vector<Job> some = JobsOn({-1, 2, 0, 1, 3, 0});
+        const size_t prompt = some.front().tokens.size();
+        world.Run(&some, options);
+        for (size_t j = 0; j < all.size(); ++j) {
+          ASSERT_EQ(some[j].tokens, all[j].tokens);
+          std::vector<std::vector<float>> want;
+          for (size_t position = 0; position < all[j].logits.size(); ++position) {
+            const bool chooses = position + 1 >= prompt;
+            if (chooses || (position + 1) % static_cast<size_t>(every) == 0) {
+              want.push_back(all[j].logits[position]);
+            }
+          }
+          ASSERT_EQ(some[j].logits, want) << family << " every " << every << " job " << j;
+        }
+      }
+    }
+  }
+}
+
+// Notes the rows of each linear.
+class CountingBackend : public kernels::ReferenceBackend {
+ public:
+  explicit CountingBackend(std::vector<int64_t>* rows)
+      : ReferenceBackend(kernels::Sums::kF32), rows_(rows) {}
+  void LoraLinear(const kernels::LinearParams& params, const TeamMember& member) const override {
+    rows_->push_back(params.rows);
+    ReferenceBackend::LoraLinear(params, member);
+  }
+
+ private:
+  std::vector<int64_t>* rows_;
+};
+
+TEST(TransformerTest, TheLastLayerGoesOnWithTheWantedRows) {
+  std::vector<int64_t> rows;
+  World world("llama", std::make_unique<CountingBackend>(&rows), 1);
+  ASSERT_TRUE(world.loaded());
+  const ModelConfig& config = world.model().config();
+  auto transformer =
+      Transformer::Create(&world.model(), {.max_rows = 8, .max_positions = 64}, &world.context());
+  ASSERT_TRUE(transformer.ok());
+  kernels::KvLayout layout{
+      .layers = config.layers, .kv_heads = config.kv_heads, .head_dim = config.head_dim};
+  auto pages = KvPages::Create(layout, layout.PageBytes(), nullptr);
+  ASSERT_TRUE(pages.ok());
+  const int32_t page = 0;
+  Batch batch;
+  batch.tokens = {1, 2, 3, 4, 5};
+  batch.positions = {0, 1, 2, 3, 4};
+  batch.slots.assign(5, {1});
+  batch.sequences.push_back({.rows = 5, .pages = &page});
+  for (const std::vector<int32_t>& wanted :
+       {std::vector<int32_t>{}, std::vector<int32_t>{4}, std::vector<int32_t>{0, 3}}) {
+    batch.logit_rows = wanted;
+    rows.clear();
+    (*transformer)->Plan(batch, world.adapters().table());
+    (*transformer)->Forward(batch, &*pages);
+    // q, k, v of every row and layer; of the last layer nothing else.
+    const auto whole = static_cast<size_t>(config.layers * kLayerCalls - 3);
+    std::vector<int64_t> want(whole, 5);
+    if (!wanted.empty()) want.insert(want.end(), 3, static_cast<int64_t>(wanted.size()));
+    EXPECT_EQ(rows, want);
+  }
 }
 
 TEST(TransformerTest, SayWhenASequenceCouldOutgrowTheModel) {
