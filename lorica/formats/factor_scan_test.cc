@@ -51,6 +51,29 @@ TEST(FactorScan, FindsTheFirstValueThatIsNotFinite) {
   EXPECT_EQ(Scan(testing::Bf16Tensor("t", {1, 2}, {NAN, 1.0f}), DType::kBF16).not_finite, 0);
 }
 
+// bf16 goes a way of its own; it says what f32 says of the same values.
+TEST(FactorScan, EveryTypeSaysTheSameOfTheSameValues) {
+  std::vector<std::vector<float>> cases(6, std::vector<float>(5000, 0.5f));
+  cases[1][4321] = INFINITY;
+  cases[2][4999] = -std::numeric_limits<float>::quiet_NaN();
+  cases[3][4999] = cases[3][2048] = -INFINITY;
+  cases[4].assign(5000, -0.0f);
+  cases[5].assign(5000, 0.0f);
+  cases[5][4999] = -0x1p-14f;
+  for (const std::vector<float>& values : cases) {
+    const FactorScan expected = ScanF32(values);
+    for (const DType dtype : {DType::kBF16, DType::kF16}) {
+      const FactorScan scan =
+          Scan(dtype == DType::kBF16 ? testing::Bf16Tensor("t", {1, 5000}, values)
+                                     : testing::F16Tensor("t", {1, 5000}, values),
+               dtype);
+      EXPECT_EQ(scan.not_finite, expected.not_finite);
+      EXPECT_EQ(scan.all_zero, expected.all_zero);
+      EXPECT_EQ(scan.narrowest, DType::kBF16);
+    }
+  }
+}
+
 TEST(FactorScan, KnowsZeros) {
   EXPECT_TRUE(ScanF32({0.0f, -0.0f}).all_zero);
   EXPECT_FALSE(ScanF32({0.0f, 1e-45f}).all_zero);

@@ -46,6 +46,78 @@ void PackF32(const PanelSource& s, int64_t width, float* panel) {
   }
 }
 
+// Columns of a panel as rows of a factor: row j begins at element first + j * stride.
+struct FactorRows {
+  const lora::Factor& factor;
+  int64_t first = 0;
+  int64_t stride = 0;
+  int64_t columns = 0;
+  int64_t k = 0;
+
+  const std::byte* Row(int64_t j) const {
+    return factor.data + ElementsToBytes(factor.dtype, first + j * stride);
+  }
+};
+
+// A cache line of each row at a time. Whoever asks for an adapter waits for this: 16 bits to 16
+// bits are moved as they are, three times as fast as through f32.
+void MoveBf16(const FactorRows& s, int64_t width, uint32_t* panel) {
+  constexpr int64_t kLine = 32;
+  for (int64_t k0 = 0; k0 < s.k; k0 += kLine) {
+    const int64_t whole = std::min(k0 + kLine, s.k / 2 * 2);
+    for (int64_t j = 0; j < s.columns; ++j) {
+      const std::byte* row = s.Row(j);
+      for (int64_t k = k0; k < whole; k += 2) {
+        uint32_t pair;
+        std::memcpy(&pair, row + 2 * k, sizeof(pair));
+        panel[k / 2 * width + j] = pair << 16 | pair >> 16;
+      }
+    }
+  }
+  if (s.k % 2 == 0) return;
+  for (int64_t j = 0; j < s.columns; ++j) {
+    uint16_t last;
+    std::memcpy(&last, s.Row(j) + 2 * (s.k - 1), sizeof(last));
+    panel[s.k / 2 * width + j] = uint32_t{last} << 16;
+  }
+}
+
+template <typename T>
+void MoveRows(const FactorRows& s, int64_t width, T* panel) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t k0 = 0; k0 < s.k; k0 += kLine) {
+    const int64_t k1 = std::min(k0 + kLine, s.k);
+    for (int64_t j = 0; j < s.columns; ++j) {
+      const std::byte* row = s.Row(j);
+      for (int64_t k = k0; k < k1; ++k) {
+        std::memcpy(&panel[k * width + j], row + k * int64_t{sizeof(T)}, sizeof(T));
+      }
+    }
+  }
+}
+
+// Into `bytes` of panel, zeros where there is nothing of the factor.
+void PackFactorPanel(const FactorRows& s, DType dtype, int64_t width, int64_t bytes,
+                     std::byte* panel) {
+  const bool fills = s.columns == width && s.k * width * LanePairBytes(dtype) == 2 * bytes;
+  if (!fills) std::memset(panel, 0, static_cast<size_t>(bytes));
+  if (s.factor.dtype != dtype) {
+    std::vector<float> rows(static_cast<size_t>(s.columns * s.k));
+    for (int64_t j = 0; j < s.columns; ++j) {
+      DequantizeRow(s.factor.dtype, s.Row(j), s.k, rows.data() + j * s.k);
+    }
+    return PackF32({rows.data(), s.k, s.columns, s.k}, width, reinterpret_cast<float*>(panel));
+  }
+  switch (dtype) {
+    case DType::kBF16:
+      return MoveBf16(s, width, reinterpret_cast<uint32_t*>(panel));
+    case DType::kF16:
+      return MoveRows(s, width, reinterpret_cast<uint16_t*>(panel));
+    default:
+      return MoveRows(s, width, reinterpret_cast<float*>(panel));
+  }
+}
+
 }  // namespace
 
 DType LayoutDType(WeightLayout layout) {
@@ -134,24 +206,14 @@ void CpuTilePacker::PackTile(const lora::SiteFactors& factors, int32_t rank_begi
   const int64_t k = factors.shape.k;
   const int64_t n = factors.shape.n;
   const int64_t ranks = std::min<int64_t>(kTileRanks, factors.rank - rank_begin);
-  std::memset(tile, 0, static_cast<size_t>(TileBytes(lora::TileShapeOf(factors))));
-
-  std::vector<float> a(static_cast<size_t>(ranks * k));
-  const int64_t a_element = ElementsToBytes(factors.a.dtype, 1);
-  DequantizeRow(factors.a.dtype, factors.a.data + rank_begin * k * a_element, ranks * k, a.data());
-  PackPanel({a.data(), k, ranks, k}, dtype, kTileRanks, tile);
-
-  std::byte* b_panels = tile + TileABytes(dtype, k);
-  const int64_t b_element = ElementsToBytes(factors.b.dtype, 1);
+  const FactorRows a{factors.a, rank_begin * k, k, ranks, k};
+  PackFactorPanel(a, dtype, kTileRanks, TileABytes(dtype, k), tile);
   for (int64_t panel = 0; panel < Panels(n); ++panel) {
-    const int64_t columns = std::min(kPanelColumns, n - panel * kPanelColumns);
-    float b[kPanelColumns * kTileRanks] = {};
-    for (int64_t j = 0; j < columns; ++j) {
-      const int64_t first = (panel * kPanelColumns + j) * factors.rank + rank_begin;
-      DequantizeRow(factors.b.dtype, factors.b.data + first * b_element, ranks, b + j * kTileRanks);
-    }
-    PackPanel({b, kTileRanks, columns, kTileRanks}, dtype, kPanelColumns,
-              b_panels + panel * TileBPanelBytes(dtype));
+    const int64_t first = panel * kPanelColumns;
+    const FactorRows b{factors.b, first * factors.rank + rank_begin, factors.rank,
+                       std::min(kPanelColumns, n - first), ranks};
+    PackFactorPanel(b, dtype, kPanelColumns, TileBPanelBytes(dtype),
+                    tile + TileABytes(dtype, k) + panel * TileBPanelBytes(dtype));
   }
 }
 
