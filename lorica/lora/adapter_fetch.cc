@@ -81,7 +81,7 @@ bool AdapterTiers::FetchNext() {
   state.queued = false;
   queue_.pop_front();
   // Someone who came after a failure was told of found it queued still.
-  if (!state.slot.has_value() && state.failure.ok() && state.waiting > 0) Enqueue(next);
+  if (!state.slot.has_value() && state.failure == nullptr && state.waiting > 0) Enqueue(next);
   return true;
 }
 
@@ -276,7 +276,7 @@ void AdapterTiers::Fail(TieredAdapter* adapter, Status reason) {
   LogWarning("adapter " + adapter->digest.substr(0, 12) + " is not fetched: " + reason.message());
   {
     std::lock_guard lock(mutex_);
-    adapter->state.failure = std::move(reason);
+    adapter->state.failure = std::make_unique<Status>(std::move(reason));
   }
   failures_.fetch_add(1, std::memory_order_acq_rel);
   Changed();

@@ -6,6 +6,15 @@
 #include "lorica/lora/s3_fifo_policy.h"
 
 namespace lorica::lora {
+namespace {
+
+std::vector<TieredAdapter::Weighted>::iterator FindWeighted(TieredAdapter::State* state,
+                                                            double weight) {
+  return std::find_if(state->others.begin(), state->others.end(),
+                      [weight](const auto& other) { return other.weight == weight; });
+}
+
+}  // namespace
 
 std::string_view AdapterTierName(AdapterTier tier) {
   switch (tier) {
@@ -113,7 +122,7 @@ void AdapterTiers::Arrive(const AdapterHold& adapter) {
   std::lock_guard lock(mutex_);
   TieredAdapter::State& state = adapter->state;
   ++state.waiting;
-  state.failure = OkStatus();
+  state.failure = nullptr;
   if (state.slot.has_value() && !state.leaving) {
     ++totals_.hits;
   } else {
@@ -126,10 +135,10 @@ std::optional<SlotId> AdapterTiers::SlotFor(TieredAdapter* adapter, double weigh
                                             std::unique_lock<std::mutex>* lock) {
   TieredAdapter::State& state = adapter->state;
   if (weight == 1.0) return state.slot;
-  const auto found = state.others.find(weight);
+  const auto found = FindWeighted(&state, weight);
   if (found != state.others.end()) {
-    ++found->second.users;
-    return found->second.slot;
+    ++found->users;
+    return found->slot;
   }
   Result<SlotId> slot = options_.cache->AddWeighted(adapter->digest, weight);
   if (!slot.ok()) {
@@ -141,7 +150,7 @@ std::optional<SlotId> AdapterTiers::SlotFor(TieredAdapter* adapter, double weigh
     slot = options_.cache->AddWeighted(adapter->digest, weight);
     if (!slot.ok()) return std::nullopt;
   }
-  state.others[weight] = {*slot, 1};
+  state.others.push_back({weight, *slot, 1});
   return *slot;
 }
 
@@ -168,10 +177,10 @@ void AdapterTiers::GiveBack(TieredAdapter* adapter, double weight) {
   TieredAdapter::State& state = adapter->state;
   LORICA_CHECK(state.running > 0);
   if (weight != 1.0) {
-    const auto found = state.others.find(weight);
+    const auto found = FindWeighted(&state, weight);
     LORICA_CHECK(found != state.others.end());
-    if (--found->second.users == 0) {
-      options_.cache->RemoveWeighted(adapter->digest, found->second.slot);
+    if (--found->users == 0) {
+      options_.cache->RemoveWeighted(adapter->digest, found->slot);
       state.others.erase(found);
     }
   }
@@ -224,7 +233,7 @@ const TieredAdapter* AdapterTiers::ChooseLeaving() {
 
 Status AdapterTiers::Failure(const AdapterHold& adapter) const {
   std::lock_guard lock(mutex_);
-  return adapter->state.failure;
+  return adapter->state.failure != nullptr ? *adapter->state.failure : OkStatus();
 }
 
 void AdapterTiers::CompactIfAsked() {
@@ -250,7 +259,7 @@ AdapterTiers::Info AdapterTiers::Describe(const AdapterHold& adapter) const {
   info.waiting = state.waiting;
   info.loads = state.loads;
   info.evictions = state.evictions;
-  info.failure = state.failure;
+  if (state.failure != nullptr) info.failure = *state.failure;
   info.idle_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - state.last_used).count();
   return info;

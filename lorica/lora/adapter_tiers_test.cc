@@ -77,6 +77,17 @@ class AdapterTiersTest : public testing::Test {
     const SiteEntry& entry = cache_->table().Entry(slot, base_.sites().Linear(0, Projection::kQ));
     return *reinterpret_cast<const float*>(entry.tiles[0].address);
   }
+  // A name whose adapter lies in files alone.
+  void PublishStored(int number, Registry* registry) {
+    Adapter::Content content;
+    content.digest = formats::Sha256Hex(std::to_string(number));
+    content.storage = std::move(Buffer::Allocate(64, MemoryTag::kAdapterCold, nullptr)).value();
+    const std::string name = "tenant-" + std::to_string(number);
+    auto hold = tiers_->Add({"/srv/adapters/of/many/tenants/" + name, {}},
+                            std::make_shared<const Adapter>(std::move(content)));
+    ASSERT_TRUE(hold.ok());
+    registry->Publish(name, *std::move(hold));
+  }
   // One sequence from its arrival to its end.
   void Serve(int number) {
     const AdapterHold adapter = Get(number);
@@ -334,20 +345,9 @@ TEST_F(AdapterTiersTest, EqualContentIsOneAdapterAndGoesWithItsLastVersion) {
 TEST_F(AdapterTiersTest, ARegisteredNameCostsLessThanAKibibyteWhileStored) {
   Open(2, 0);
   constexpr int kNames = 2000;
-  const auto loaded = [&](int number) {
-    Adapter::Content content;
-    content.digest = formats::Sha256Hex(std::to_string(number));
-    content.storage = std::move(Buffer::Allocate(64, MemoryTag::kAdapterCold, nullptr)).value();
-    return std::make_shared<const Adapter>(std::move(content));
-  };
   Registry registry;
   const size_t before = mallinfo2().uordblks;
-  for (int i = 0; i < kNames; ++i) {
-    const std::string name = "tenant-" + std::to_string(i);
-    auto hold = tiers_->Add({"/srv/adapters/of/many/tenants/" + name, {}}, loaded(i));
-    ASSERT_TRUE(hold.ok());
-    registry.Publish(name, *hold);
-  }
+  for (int i = 0; i < kNames; ++i) PublishStored(i, &registry);
   const size_t bytes = (mallinfo2().uordblks - before) / kNames;
   std::printf("a stored name: %zu bytes\n", bytes);
   EXPECT_EQ(tiers_->totals().cold, 0);
@@ -355,6 +355,49 @@ TEST_F(AdapterTiersTest, ARegisteredNameCostsLessThanAKibibyteWhileStored) {
   EXPECT_GT(bytes, 0u);
   EXPECT_LT(bytes, 1024u);
 #endif
+}
+
+// A hundred times the names cost a step no more: a cost for each name would be a hundredfold.
+TEST_F(AdapterTiersTest, NoOperationOfAStepDependsOnTheNumberOfNames) {
+  Open(2, 0);
+  Registry registry;
+  for (int i = 0; i < 3; ++i) Get(i);
+  for (int i = 0; i < 2; ++i) {
+    tiers_->Arrive(Get(i));
+    FetchAll();
+    ASSERT_TRUE(tiers_->Acquire(Get(i), 1.0).has_value());
+  }
+  tiers_->Arrive(Get(2));
+  FetchAll();  // finds no room, so that each step looks for one who has to leave
+  const auto steps = [&] {
+    double best = 1.0;
+    for (int round = 0; round < 50; ++round) {
+      const auto began = std::chrono::steady_clock::now();
+      for (int step = 0; step < 100; ++step) {
+        const AdapterRef asked = std::move(registry.Acquire("tenant-7")).value();
+        tiers_->Arrive(Get(0));
+        EXPECT_TRUE(tiers_->Acquire(Get(0), 0.5).has_value());
+        EXPECT_FALSE(tiers_->Acquire(Get(2), 1.0).has_value());
+        EXPECT_EQ(tiers_->ChooseLeaving(), nullptr);
+        EXPECT_EQ(tiers_->Failure(Get(2)), OkStatus());
+        tiers_->CompactIfAsked();
+        tiers_->StepBack(Get(0), 0.5);
+        tiers_->LeaveWaiting(Get(0));
+      }
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+      best = std::min(best, took.count());
+    }
+    return best;
+  };
+  for (int i = 0; i < 100; ++i) PublishStored(i, &registry);
+  const double few = steps();
+  for (int i = 100; i < 10000; ++i) PublishStored(i, &registry);
+  const double many = steps();
+  std::printf("a step's operations: %.2f us with 100 names, %.2f us with 10,000\n", few * 1e4,
+              many * 1e4);
+  EXPECT_LT(many, 5 * few);
+  tiers_->LeaveWaiting(Get(2));
+  for (int i = 0; i < 2; ++i) tiers_->LeaveRunning(Get(i), 1.0);
 }
 
 // Run under the thread sanitizer: an engine, the loader, and clients that publish and leave.

@@ -7,10 +7,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lorica/base/status.h"
 #include "lorica/lora/adapter.h"
@@ -41,6 +41,7 @@ struct TieredAdapter {
   std::atomic<int64_t> rows{0};
 
   struct Weighted {
+    double weight = 1.0;
     SlotId slot;
     int32_t users = 0;
   };
@@ -53,17 +54,18 @@ struct TieredAdapter {
     std::string path;       // empty: it cannot be fetched again
     FileIdentity identity;  // of the files when they last held this content
     std::shared_ptr<const Adapter> cold;
-    std::optional<SlotId> slot;         // while hot
-    std::map<double, Weighted> others;  // further slots, by the weight of the requests in them
-    int32_t running = 0;                // sequences that hold a slot
-    int32_t waiting = 0;                // sequences that arrived and hold none
-    bool queued = false;                // to be fetched
-    bool leaving = false;               // gives its tiles up as soon as nobody runs with it
+    std::optional<SlotId> slot;  // while hot
+    int32_t running = 0;         // sequences that hold a slot
+    int32_t waiting = 0;         // sequences that arrived and hold none
+    bool queued = false;         // to be fetched
+    bool leaving = false;        // gives its tiles up as soon as nobody runs with it
     int32_t pins = 0;
     int64_t loads = 0;
     int64_t evictions = 0;
-    Status failure;                    // of the last fetch
-    std::unique_ptr<Refusal> refusal;  // rare
+    // Rare, so they take little while there are none: ten thousand names are stored.
+    std::vector<Weighted> others;     // further slots, by the weight of the requests in them
+    std::unique_ptr<Status> failure;  // of the last fetch; null: it did not fail
+    std::unique_ptr<Refusal> refusal;
     std::chrono::steady_clock::time_point last_used;
   };
   State state;

@@ -372,7 +372,7 @@ def check_names(args, check, scratch, count=10000):
     started = time.time() - began
     each = (anonymous(server) - before) / (count - 100)
     check(f"{count} names are served", len(server.digests()) == count)
-    check("each costs less than 2 KiB while stored", each < 2048, each)
+    check("each costs less than 1 KiB while stored", each < 1024, each)
     good = all(server.answer(f"name{i:05}")[0] == 200 for i in range(0, count, count // 50))
     check("any of them answers", good)
     print(f"     {count} names: start {started:.1f} s, {each:.0f} bytes of memory a name")
