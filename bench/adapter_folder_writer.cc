@@ -21,6 +21,16 @@ Status WriteText(FileSystem* files, const std::string& path, std::string_view te
   return file->Append(std::as_bytes(std::span(text)));
 }
 
+Status WriteConfig(FileSystem* files, const std::string& folder, int32_t rank, int32_t alpha) {
+  return WriteText(
+      files, folder + "/adapter_config.json",
+      R"({"peft_type":"LORA","r":)" + std::to_string(rank) + R"(,"lora_alpha":)" +
+          std::to_string(alpha) +
+          R"(,"target_modules":["q_proj","k_proj","v_proj","o_proj","gate_proj","up_proj","down_proj"]})");
+}
+
+constexpr std::string_view kWeights = "/adapter_model.safetensors";
+
 }  // namespace
 
 Status WriteRandomAdapter(const std::string& folder, const model::Model& model, int32_t rank,
@@ -61,12 +71,19 @@ Status WriteRandomAdapter(const std::string& folder, const model::Model& model, 
   }
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   LORICA_RETURN_IF_ERROR(files->MakeFolder(folder));
-  const std::string r = std::to_string(rank);
-  LORICA_RETURN_IF_ERROR(WriteText(
-      files.get(), folder + "/adapter_config.json",
-      R"({"peft_type":"LORA","r":)" + r + R"(,"lora_alpha":)" + r +
-          R"(,"target_modules":["q_proj","k_proj","v_proj","o_proj","gate_proj","up_proj","down_proj"]})"));
-  return WriteText(files.get(), folder + "/adapter_model.safetensors", bytes);
+  LORICA_RETURN_IF_ERROR(WriteConfig(files.get(), folder, rank, rank));
+  return WriteText(files.get(), folder + std::string(kWeights), bytes);
+}
+
+Status WriteLinkedAdapter(const std::string& folder, const std::string& folder_of, int32_t rank,
+                          int32_t alpha) {
+  const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
+  LORICA_RETURN_IF_ERROR(files->MakeFolder(folder));
+  LORICA_RETURN_IF_ERROR(WriteConfig(files.get(), folder, rank, alpha));
+  std::error_code error;
+  std::filesystem::create_hard_link(folder_of + std::string(kWeights),
+                                    folder + std::string(kWeights), error);
+  return error ? Unavailable(folder + ": " + error.message()) : OkStatus();
 }
 
 }  // namespace lorica::bench

@@ -85,7 +85,14 @@ Status AdapterWorld::WriteAdapters() {
   }
   for (int32_t i = 0; i < options_.adapters; ++i) {
     if (files->Exists(PathOf(i) + "/adapter_model.safetensors")) continue;
-    LORICA_RETURN_IF_ERROR(WriteRandomAdapter(PathOf(i), *model_, kRank, static_cast<uint32_t>(i)));
+    const int32_t contents = options_.contents > 0 ? options_.contents : options_.adapters;
+    if (i < contents) {
+      LORICA_RETURN_IF_ERROR(
+          WriteRandomAdapter(PathOf(i), *model_, kRank, static_cast<uint32_t>(i)));
+    } else {
+      LORICA_RETURN_IF_ERROR(
+          WriteLinkedAdapter(PathOf(i), PathOf(i % contents), kRank, kRank + i / contents));
+    }
   }
   return OkStatus();
 }
@@ -132,9 +139,10 @@ engine::Request AdapterWorld::Ask(const Question& question) {
   return request;
 }
 
-std::vector<int32_t> AdapterWorld::Draw(const std::vector<double>& weights, int32_t requests) {
+std::vector<int32_t> AdapterWorld::Draw(const std::vector<double>& weights, int32_t requests,
+                                        uint32_t seed) {
   std::discrete_distribution<int32_t> popularity(weights.begin(), weights.end());
-  std::mt19937 random(9);
+  std::mt19937 random(seed);
   std::vector<int32_t> drawn;
   for (int32_t i = 0; i < requests; ++i) drawn.push_back(popularity(random));
   return drawn;
@@ -153,7 +161,8 @@ void AdapterWorld::Traffic::Add(const Traffic& more) {
 }
 
 Result<AdapterWorld::Traffic> AdapterWorld::Serve(engine::Engine* engine,
-                                                  const std::vector<int32_t>& drawn) {
+                                                  const std::vector<int32_t>& drawn,
+                                                  const Length& length) {
   Traffic traffic;
   size_t submitted = 0;
   Status failed;
@@ -162,8 +171,8 @@ Result<AdapterWorld::Traffic> AdapterWorld::Serve(engine::Engine* engine,
     Question question;
     question.adapter = "a" + std::to_string(drawn[submitted]);
     question.seed = static_cast<uint32_t>(submitted++);
-    question.prompt = options_.prompt;
-    question.tokens = options_.tokens;
+    question.prompt = length.prompt;
+    question.tokens = length.tokens;
     const double began = NowSeconds();
     const auto id = engine->Submit(Ask(question), [&, began](engine::Event event) {
       if (!event.status.ok()) failed = event.status;

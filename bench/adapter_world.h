@@ -42,7 +42,8 @@ class AdapterWorld {
   static engine::Request Ask(const Question& question);
 
   // The adapter of each request, by its index, drawn from a popularity by weight.
-  static std::vector<int32_t> Draw(const std::vector<double>& weights, int32_t requests);
+  static std::vector<int32_t> Draw(const std::vector<double>& weights, int32_t requests,
+                                   uint32_t seed);
 
   struct Traffic {
     double seconds = 0.0;
@@ -53,8 +54,13 @@ class AdapterWorld {
     }
     void Add(const Traffic& more);
   };
-  // Requests of the adapters `drawn`, --clients at a time, each of --prompt and --tokens.
-  Result<Traffic> Serve(engine::Engine* engine, const std::vector<int32_t>& drawn);
+  struct Length {  // of each request, in tokens
+    int32_t prompt = 1;
+    int32_t tokens = 1;
+  };
+  // Requests of the adapters `drawn`, --clients at a time.
+  Result<Traffic> Serve(engine::Engine* engine, const std::vector<int32_t>& drawn,
+                        const Length& length);
 
   const AdaptersBenchOptions& options() const { return options_; }
   MachineContext& context() { return context_; }

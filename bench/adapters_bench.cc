@@ -18,7 +18,10 @@ namespace {
 
 constexpr int32_t kReplaced = 20;    // contents that publishing goes round
 constexpr int32_t kStepBlock = 200;  // timed steps, alternately with and without publishing
+constexpr int32_t kSpinBlock = 100;  // and of the control after each
 constexpr int32_t kStepSequences = 8;
+constexpr uint32_t kTimedSeed = 9;  // of what is drawn
+constexpr uint32_t kSettleSeed = 10;
 
 double Percentile(std::vector<double> sample, double share) {
   const auto at = static_cast<size_t>(share * static_cast<double>(sample.size() - 1));
@@ -37,8 +40,9 @@ int64_t MemoryInUse(const MachineContext& context) {
 // The same requests on an engine with every adapter hot and on one with `room` for some, in turns,
 // so that a drift of the machine touches both.
 Status CompareEngines(AdapterWorld* world, const AdapterWorld::EngineRoom& room,
-                      const std::vector<int32_t>& drawn, std::FILE* out) {
+                      const std::vector<double>& weights, std::FILE* out) {
   const AdaptersBenchOptions& options = world->options();
+  const std::vector<int32_t> drawn = AdapterWorld::Draw(weights, options.requests, kTimedSeed);
   std::fprintf(out, "%-16s %9s %7s %7s %7s %7s %7s %7s %9s %9s\n", "", "tok/s", "p50 s", "p99 s",
                "p99/p50", "hits", "loads", "files", "ms a load", "memory MB");
   struct Side {
@@ -48,11 +52,11 @@ Status CompareEngines(AdapterWorld* world, const AdapterWorld::EngineRoom& room,
   };
   Side sides[2];
   const int64_t model_memory = MemoryInUse(world->context());
+  // One to spare, as chunks have tails.
+  const AdapterWorld::EngineRoom all{options.adapters + 1 + options.adapters / 200, 0};
   for (const int tiers : {0, 1}) {
     const int64_t before = MemoryInUse(world->context());
-    LORICA_ASSIGN_OR_RETURN(
-        sides[tiers].engine,
-        world->Open(tiers == 1 ? room : AdapterWorld::EngineRoom{options.adapters, 0}));
+    LORICA_ASSIGN_OR_RETURN(sides[tiers].engine, world->Open(tiers == 1 ? room : all));
     sides[tiers].memory = model_memory + MemoryInUse(world->context()) - before;
   }
   LORICA_RETURN_IF_ERROR(
@@ -60,16 +64,28 @@ Status CompareEngines(AdapterWorld* world, const AdapterWorld::EngineRoom& room,
   // The arenas are there from the start; what is cold comes with the adapters.
   for (Side& side : sides) side.memory += side.engine->tiers().totals().cold_bytes;
   std::fflush(out);
+  for (Side& side : sides) {
+    LORICA_RETURN_IF_ERROR(
+        world
+            ->Serve(side.engine.get(), AdapterWorld::Draw(weights, options.settle, kSettleSeed), {})
+            .status());
+  }
+  std::vector<double> kept;  // of the throughput, each turn
   for (int32_t turn = 0; turn < options.turns; ++turn) {
     const size_t begin = drawn.size() * static_cast<size_t>(turn) / options.turns;
     const size_t end = drawn.size() * static_cast<size_t>(turn + 1) / options.turns;
     const std::vector<int32_t> part(drawn.begin() + static_cast<ptrdiff_t>(begin),
                                     drawn.begin() + static_cast<ptrdiff_t>(end));
-    for (Side& side : sides) {
-      LORICA_ASSIGN_OR_RETURN(const AdapterWorld::Traffic traffic,
-                              world->Serve(side.engine.get(), part));
-      side.traffic.Add(traffic);
+    double speed[2];
+    // Who is first changes too.
+    for (const int i : {turn % 2, 1 - turn % 2}) {
+      LORICA_ASSIGN_OR_RETURN(
+          const AdapterWorld::Traffic traffic,
+          world->Serve(sides[i].engine.get(), part, {options.prompt, options.tokens}));
+      speed[i] = traffic.tokens_per_second(options.tokens);
+      sides[i].traffic.Add(traffic);
     }
+    kept.push_back(speed[1] / speed[0]);
   }
   for (const int tiers : {0, 1}) {
     const AdapterWorld::Traffic& t = sides[tiers].traffic;
@@ -86,25 +102,30 @@ Status CompareEngines(AdapterWorld* world, const AdapterWorld::EngineRoom& room,
                      static_cast<double>(std::max<int64_t>(1, t.totals.loads)),
                  static_cast<double>(sides[tiers].memory) / 1e6);
   }
-  std::fprintf(out, "throughput kept with tiers: %.1f%%, memory: %.0f%%\n",
+  const Quartiles quartiles = Summarize(kept);
+  std::fprintf(out,
+               "throughput kept with tiers: %.1f%% (%d turns: quartiles %.1f %.1f %.1f), memory: "
+               "%.0f%%\n",
                100.0 * sides[1].traffic.tokens_per_second(options.tokens) /
                    sides[0].traffic.tokens_per_second(options.tokens),
+               options.turns, 100.0 * quartiles.first, 100.0 * quartiles.median,
+               100.0 * quartiles.third,
                100.0 * static_cast<double>(sides[1].memory) / static_cast<double>(sides[0].memory));
   return OkStatus();
 }
 
 Status CompareTiers(AdapterWorld* world, std::FILE* out) {
   const AdaptersBenchOptions& options = world->options();
-  std::fprintf(out,
-               "\n%d adapters of rank 16 (%.1f MB each), Zipf %.1f, %d clients, %d requests of %d "
-               "+ %d tokens, %d threads\n",
-               options.adapters, static_cast<double>(world->tile_bytes()) / 1e6, options.zipf,
-               options.clients, options.requests, options.prompt, options.tokens,
-               world->context().pool.threads());
+  std::fprintf(
+      out,
+      "\n%d adapters of rank 16 (%.1f MB each, %d files), Zipf %.1f, %d clients, %d requests "
+      "of %d + %d tokens, %d threads\n",
+      options.adapters, static_cast<double>(world->tile_bytes()) / 1e6,
+      options.contents > 0 ? options.contents : options.adapters, options.zipf, options.clients,
+      options.requests, options.prompt, options.tokens, world->context().pool.threads());
   std::vector<double> weights;
   for (int32_t i = 1; i <= options.adapters; ++i) weights.push_back(std::pow(i, -options.zipf));
-  return CompareEngines(world, {options.room, options.room},
-                        AdapterWorld::Draw(weights, options.requests), out);
+  return CompareEngines(world, {options.room, options.room}, weights, out);
 }
 
 // Few of the adapters that are registered are asked for, all of them alike.
@@ -118,7 +139,7 @@ Status CompareActive(AdapterWorld* world, std::FILE* out) {
   // first.
   std::vector<double> weights(static_cast<size_t>(options.adapters), 0.0);
   std::fill(weights.end() - active, weights.end(), 1.0);
-  return CompareEngines(world, {active + 2, 0}, AdapterWorld::Draw(weights, options.requests), out);
+  return CompareEngines(world, {active + 2, 0}, weights, out);
 }
 
 // Publishes one content after another under one name while it is told to.
@@ -150,8 +171,79 @@ class Publisher {
   std::thread thread_;
 };
 
+// Steps, or what stands for them, timed with and without publishing.
+class StepTimes {
+ public:
+  template <typename Call>
+  void Time(bool publishing, const Call& call) {
+    const int64_t switches = ThreadInvoluntarySwitches();
+    const double began = NowSeconds();
+    call();
+    Sample& sample = samples_[publishing];
+    sample.seconds.push_back(NowSeconds() - began);
+    if (ThreadInvoluntarySwitches() != switches) ++sample.interrupted;
+  }
+  double Median() const { return Percentile(samples_[0].seconds, 0.5); }
+  size_t count() const { return samples_[0].seconds.size() + samples_[1].seconds.size(); }
+  // Against the median without.
+  void Print(const std::string& what, std::FILE* out) const {
+    for (const int with : {0, 1}) {
+      const auto at = [&](double share) { return Percentile(samples_[with].seconds, share); };
+      std::fprintf(out,
+                   "%-28s median %7.3f ms  p99 %7.3f  p99.9 %7.3f  (%.2f and %.2f of the median "
+                   "without); put off a core in %lld of %zu\n",
+                   (what + (with ? " while publishing" : "")).c_str(), 1e3 * at(0.5),
+                   1e3 * at(0.99), 1e3 * at(0.999), at(0.99) / Median(), at(0.999) / Median(),
+                   static_cast<long long>(samples_[with].interrupted),
+                   samples_[with].seconds.size());
+    }
+    const auto ratio = [&](double share) {
+      return Percentile(samples_[1].seconds, share) / Percentile(samples_[0].seconds, share);
+    };
+    std::fprintf(out, "%-28s p99 %.2f, p99.9 %.2f of the same without\n", "", ratio(0.99),
+                 ratio(0.999));
+  }
+
+ private:
+  struct Sample {
+    std::vector<double> seconds;
+    int64_t interrupted = 0;
+  };
+  Sample samples_[2];
+};
+
+// Arithmetic in registers on every thread that computes: what holds it up is the machine alone.
+class Spin {
+ public:
+  explicit Spin(ThreadPool* pool) : pool_(pool) {}
+  // As long as `seconds`, by the best of some tries.
+  void Calibrate(double seconds) {
+    rounds_ = 100000;
+    double best = 1.0;
+    for (int i = 0; i < 20; ++i) {
+      const double began = NowSeconds();
+      (*this)();
+      best = std::min(best, NowSeconds() - began);
+    }
+    rounds_ = static_cast<int64_t>(static_cast<double>(rounds_) * seconds / best);
+  }
+  void operator()() const {
+    pool_->Run([&](const TeamMember& member) {
+      auto x = static_cast<uint64_t>(member.thread);
+      for (int64_t i = 0; i < rounds_; ++i) x = x * 6364136223846793005u + 1442695040888963407u;
+      kept_.store(x, std::memory_order_relaxed);  // so that it is computed
+    });
+  }
+
+ private:
+  ThreadPool* pool_;
+  int64_t rounds_ = 0;
+  mutable std::atomic<uint64_t> kept_{0};
+};
+
 // Blocks of steps in turn, with and without a thread that publishes all the while. In a block the
-// same number of sequences decodes at every step; prompts are not timed.
+// same number of sequences decodes at every step; prompts are not timed. After each block the
+// control: as many threads spin for as long as a step.
 Status CompareSteps(AdapterWorld* world, std::FILE* out) {
   const AdaptersBenchOptions& options = world->options();
   const int32_t contents = std::min(kReplaced, options.adapters);
@@ -161,8 +253,9 @@ Status CompareSteps(AdapterWorld* world, std::FILE* out) {
   LORICA_ASSIGN_OR_RETURN(const auto engine, world->Open({asked + 4, contents}));
   LORICA_RETURN_IF_ERROR(world->PublishAll({engine.get()}, asked));
   LORICA_RETURN_IF_ERROR(world->Publish(engine.get(), "replaced", 0));
-  std::vector<double> seconds[2];
-  int64_t interrupted[2] = {0, 0};
+  StepTimes steps;
+  StepTimes spins;
+  Spin spin(&world->context().pool);
   int64_t published = 0;
   {
     Publisher publisher(world, engine.get(), contents);
@@ -185,35 +278,22 @@ Status CompareSteps(AdapterWorld* world, std::FILE* out) {
       // Until all decode: an adapter may have to come in first.
       while (engine->metrics().Read().running < sequences && failed.ok()) engine->Step();
       for (int i = 0; i < 4; ++i) engine->Step();
-      for (int32_t i = 0; i < kStepBlock; ++i) {
-        const int64_t switches = ThreadInvoluntarySwitches();
-        const double began = NowSeconds();
-        engine->Step();
-        seconds[with].push_back(NowSeconds() - began);
-        if (ThreadInvoluntarySwitches() != switches) ++interrupted[with];
-      }
+      for (int32_t i = 0; i < kStepBlock; ++i) steps.Time(with, [&] { engine->Step(); });
+      if (block == 0) spin.Calibrate(steps.Median());
+      for (int32_t i = 0; i < kSpinBlock; ++i) spins.Time(with, spin);
       publisher.Set(false);
       engine->RunUntilIdle();
       LORICA_RETURN_IF_ERROR(failed);
     }
     published = publisher.published();
   }
-  const double base = Percentile(seconds[0], 0.5);
   std::fprintf(out,
                "\n%zu steps of %d sequences on %d threads, in blocks of %d in turn, %lld adapters "
                "of %.1f MB published\n",
-               seconds[0].size() + seconds[1].size(), sequences, world->context().pool.threads(),
-               kStepBlock, static_cast<long long>(published),
-               static_cast<double>(world->tile_bytes()) / 1e6);
-  for (const int with : {0, 1}) {
-    std::fprintf(out,
-                 "%-20s median %7.3f ms  p99 %7.3f  p99.9 %7.3f  (%.2f and %.2f of the median "
-                 "without); put off a core in %lld\n",
-                 with ? "while publishing" : "without", 1e3 * Percentile(seconds[with], 0.5),
-                 1e3 * Percentile(seconds[with], 0.99), 1e3 * Percentile(seconds[with], 0.999),
-                 Percentile(seconds[with], 0.99) / base, Percentile(seconds[with], 0.999) / base,
-                 static_cast<long long>(interrupted[with]));
-  }
+               steps.count(), sequences, world->context().pool.threads(), kStepBlock,
+               static_cast<long long>(published), static_cast<double>(world->tile_bytes()) / 1e6);
+  steps.Print("steps", out);
+  spins.Print("spinning as long", out);
   return OkStatus();
 }
 

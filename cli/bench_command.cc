@@ -53,6 +53,9 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   adapters->add_option("--adapters", live->adapters, "adapters of rank 16, in files")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
+  adapters->add_option("--contents", live->contents,
+                       "distinct files of factors among them; the others share one of these and "
+                       "differ in alpha (default: a file each)");
   adapters->add_option("--room", live->room, "adapters that the arena holds")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -64,6 +67,12 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
       ->capture_default_str();
   adapters->add_option("--turns", live->turns, "in which two engines serve them")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  adapters
+      ->add_option("--settle", live->settle,
+                   "requests of one token before what is timed, so that the tiers hold what "
+                   "they would after a while")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   adapters->add_option("--active", live->active, "part of the adapters that is asked for")
       ->check(CLI::Range(0.0, 1.0))
