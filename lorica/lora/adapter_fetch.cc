@@ -21,8 +21,18 @@ double CostOf(const TieredAdapter& adapter) {
 }  // namespace
 
 void AdapterTiers::Warm(const AdapterHold& adapter) {
-  std::lock_guard fetching(fetching_);
-  Fetch(adapter, Eviction::kNone);
+  std::unique_lock lock(mutex_);
+  if (stopped_ || starving_.load()) return;
+  to_warm_.push_back(adapter);
+  const uint64_t turn = ++warm_asked_;
+  work_.notify_all();
+  warmed_.wait(lock, [&] { return stopped_ || warm_answered_ >= turn; });
+}
+
+void AdapterTiers::ForgetWarming() {
+  to_warm_.clear();
+  warm_answered_ = warm_asked_;
+  warmed_.notify_all();
 }
 
 void AdapterTiers::Enqueue(const AdapterHold& adapter) {
@@ -39,13 +49,16 @@ void AdapterTiers::RoomMayBeThere() {
 
 bool AdapterTiers::WaitForWork() {
   std::unique_lock lock(mutex_);
-  work_.wait(lock, [&] { return stopped_ || (!queue_.empty() && !starving_.load()); });
+  work_.wait(lock, [&] {
+    return stopped_ || (!starving_.load() && !(queue_.empty() && to_warm_.empty()));
+  });
   return !stopped_;
 }
 
 void AdapterTiers::Stop() {
   std::lock_guard lock(mutex_);
   stopped_ = true;
+  ForgetWarming();
   work_.notify_all();
   compacted_.notify_all();
 }
@@ -70,9 +83,13 @@ bool AdapterTiers::FetchNext() {
       queue_.pop_front();
     }
   }
-  if (next == nullptr) return false;
+  if (next == nullptr) return WarmNext();
   if (Fetch(next, Eviction::kAllowed) == Fetched::kNoRoom) {
-    starving_.store(true, std::memory_order_release);
+    {
+      std::lock_guard lock(mutex_);
+      starving_.store(true, std::memory_order_release);
+      ForgetWarming();
+    }
     Changed();
     return false;
   }
@@ -82,6 +99,24 @@ bool AdapterTiers::FetchNext() {
   queue_.pop_front();
   // Someone who came after a failure was told of found it queued still.
   if (!state.slot.has_value() && state.failure == nullptr && state.waiting > 0) Enqueue(next);
+  return true;
+}
+
+bool AdapterTiers::WarmNext() {
+  AdapterHold next;
+  {
+    std::lock_guard lock(mutex_);
+    if (to_warm_.empty()) return false;
+    next = to_warm_.front().lock();
+    to_warm_.pop_front();
+  }
+  if (next != nullptr && next->tile_bytes <= options_.cache->free_bytes()) {
+    Fetch(next, Eviction::kNone);
+  }
+  next.reset();  // before anyone counts on its tiles being his alone
+  std::lock_guard lock(mutex_);
+  ++warm_answered_;
+  warmed_.notify_all();
   return true;
 }
 

@@ -11,9 +11,9 @@
 // in the queue is hot after at most n times (the steps that compute quantum rows of one sequence,
 // as the scheduler bounds them, and one fetch).
 //
-// Thread rule: any thread may call anything. Fetches run on the caller of FetchNext or Warm, one at
-// a time, and hold no lock while they read or pack; what the engine calls takes one short lock and
-// never waits for a file or for packing. Owned by the engine; outlives every AdapterHold.
+// Thread rule: any thread may call anything. Fetches run on the caller of FetchNext, one at a time,
+// and hold no lock while they read or pack; what the engine calls takes one short lock and never
+// waits for a file or for packing. Owned by the engine; outlives every AdapterHold.
 #pragma once
 
 #include <atomic>
@@ -53,7 +53,8 @@ class AdapterTiers {
   // Takes an adapter in, cold if there is room for it. Equal content that is known already is one
   // adapter. OUT_OF_RANGE with both figures if the arena could never hold it.
   Result<AdapterHold> Add(const AdapterSource& source, std::shared_ptr<const Adapter> adapter);
-  // Makes it hot on the calling thread if that evicts nothing.
+  // Makes it hot if that evicts nothing. Waits for the loader, which does it once no request waits
+  // for another, so that who publishes, at the lowest priority, holds no fetch up.
   void Warm(const AdapterHold& adapter);
   // A pinned adapter is hot soon and stays so. RESOURCE_EXHAUSTED if the pinned would leave less
   // than a quarter of the arena to the others.
@@ -77,8 +78,8 @@ class AdapterTiers {
   // Between steps: compacts the arena if a fetch asked for it.
   void CompactIfAsked();
 
-  // The loader's. Fetches what is first in the queue; false when the queue is empty or its first
-  // waits for room.
+  // The loader's. Fetches what is first in the queue, or what Warm was told of when the queue is
+  // empty; false when there is neither or the first waits for room.
   bool FetchNext();
   // Blocks until FetchNext may have something to do; false after Stop.
   bool WaitForWork();
@@ -122,6 +123,8 @@ class AdapterTiers {
 
   Result<std::shared_ptr<const Adapter>> Read(TieredAdapter* adapter);
   Fetched Fetch(const AdapterHold& adapter, Eviction eviction);
+  bool WarmNext();
+  void ForgetWarming();
   Room MakeRoom();
   TieredAdapter* IdleVictim();
   // Unlocks while the tiles go back.
@@ -154,6 +157,7 @@ class AdapterTiers {
   mutable std::mutex mutex_;  // guards all below and every TieredAdapter::state
   std::condition_variable work_;
   std::condition_variable compacted_;
+  std::condition_variable warmed_;
   std::unordered_map<std::string_view, std::weak_ptr<TieredAdapter>> by_digest_;
   // By key. What is stored only is in neither, so that no step looks at it.
   std::unordered_map<uint64_t, TieredAdapter*> hot_;
@@ -161,6 +165,9 @@ class AdapterTiers {
   std::unique_ptr<EvictionPolicy> hot_policy_;
   std::unique_ptr<EvictionPolicy> cold_policy_;
   std::deque<std::weak_ptr<TieredAdapter>> queue_;
+  std::deque<std::weak_ptr<TieredAdapter>> to_warm_;
+  uint64_t warm_asked_ = 0;
+  uint64_t warm_answered_ = 0;
   uint64_t next_key_ = 1;
   int64_t pinned_bytes_ = 0;
   bool stopped_ = false;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <atomic>
 #include <filesystem>
 #include <random>
 #include <thread>
@@ -320,6 +321,45 @@ TEST_F(AdapterTiersTest, PinsLeaveRoomAndAnAdapterThatOnlyPinsKeepOutFails) {
   for (int i = 0; i < 3; ++i) tiers_->Unpin(Get(i));
 }
 
+TEST_F(AdapterTiersTest, WhatIsOnlyWarmedHoldsNoFetchUpAndEvictsNothing) {
+  Open(2, 3);
+  for (int i = 0; i < 3; ++i) Get(i);
+  const auto warm = [this](int number) {
+    return std::thread([this, number] { tiers_->Warm(Get(number)); });
+  };
+  tiers_->Arrive(Get(1));
+  std::thread publisher = warm(0);
+  EXPECT_TRUE(tiers_->FetchNext());
+  EXPECT_EQ(TierOf(1), AdapterTier::kHot) << "a request waits for it";
+  EXPECT_EQ(TierOf(0), AdapterTier::kCold) << "who publishes packs nothing";
+  while (TierOf(0) != AdapterTier::kHot) tiers_->FetchNext();
+  publisher.join();
+  const int64_t loads = tiers_->totals().loads;
+  std::atomic<bool> answered{false};
+  publisher = std::thread([&] {
+    tiers_->Warm(Get(2));
+    answered = true;
+  });
+  while (!answered) tiers_->FetchNext();
+  publisher.join();
+  EXPECT_EQ(TierOf(2), AdapterTier::kCold) << "there is no room";
+  EXPECT_EQ(tiers_->totals().evictions, 0);
+  EXPECT_EQ(tiers_->totals().loads, loads);
+  // Nor does who publishes wait for the room that a request waits for.
+  for (int i = 0; i < 2; ++i) {
+    tiers_->Arrive(Get(i));
+    ASSERT_TRUE(tiers_->Acquire(Get(i), 1.0).has_value());
+  }
+  tiers_->Arrive(Get(2));
+  publisher = warm(2);
+  while (tiers_->FetchNext()) {
+  }
+  publisher.join();
+  tiers_->LeaveWaiting(Get(2));
+  tiers_->LeaveWaiting(Get(1));
+  for (int i = 0; i < 2; ++i) tiers_->LeaveRunning(Get(i), 1.0);
+}
+
 TEST_F(AdapterTiersTest, EqualContentIsOneAdapterAndGoesWithItsLastVersion) {
   Open(2, 2);
   {
@@ -329,7 +369,10 @@ TEST_F(AdapterTiersTest, EqualContentIsOneAdapterAndGoesWithItsLastVersion) {
     registry.Publish("a", first);
     registry.Publish("b", std::move(first));
     AdapterHold hot = registry.Acquire("a")->version().adapter();
-    tiers_->Warm(hot);
+    {
+      FetchThread loader(tiers_.get());
+      tiers_->Warm(hot);
+    }
     hot.reset();
     EXPECT_EQ(tiers_->totals().hot, 1);
     Result<AdapterRef> in_flight = registry.Acquire("a");

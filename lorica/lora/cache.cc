@@ -71,6 +71,11 @@ int64_t AdapterCache::used_bytes() const {
   return pool_->used_bytes();
 }
 
+int64_t AdapterCache::free_bytes() const {
+  std::lock_guard lock(mutex_);
+  return pool_->free_bytes();
+}
+
 Status AdapterCache::NoRoom(const Adapter& adapter, const Status& reason) const {
   const std::string needs = "adapter " + ShortDigest(adapter) + " needs " +
                             std::to_string(TileBytes(adapter)) + " bytes in tiles, the arena of " +

@@ -64,6 +64,7 @@ class AdapterCache {
   // Whether a Compact would let `adapter` in though there is no room for it now.
   bool FitsCompacted(const Adapter& adapter) const;
   int64_t used_bytes() const;
+  int64_t free_bytes() const;  // in all; there may still be no room for one tile size
 
   // Between steps only. Moves nothing and returns false while an adapter is being packed.
   bool Compact();
