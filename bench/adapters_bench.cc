@@ -18,7 +18,7 @@ namespace {
 
 constexpr int32_t kReplaced = 20;    // contents that publishing goes round
 constexpr int32_t kStepBlock = 200;  // timed steps, alternately with and without publishing
-constexpr int32_t kSpinBlock = 100;  // and of the control after each
+constexpr int32_t kSpinBlock = 50;  // and of the control after each
 constexpr int32_t kStepSequences = 8;
 constexpr uint32_t kTimedSeed = 9;  // of what is drawn
 constexpr uint32_t kSettleSeed = 10;
