@@ -28,6 +28,12 @@ Quartiles Summarize(std::vector<double> sample) {
   return {sample.front(), at(0.25), at(0.5), at(0.75)};
 }
 
+double Percentile(std::vector<double> sample, double share) {
+  const auto at = static_cast<size_t>(share * static_cast<double>(sample.size() - 1));
+  std::nth_element(sample.begin(), sample.begin() + static_cast<ptrdiff_t>(at), sample.end());
+  return sample[at];
+}
+
 double NowSeconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();

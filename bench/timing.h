@@ -25,6 +25,7 @@ struct Quartiles {
 };
 // Of a sample that is not empty.
 Quartiles Summarize(std::vector<double> sample);
+double Percentile(std::vector<double> sample, double share);
 
 double NowSeconds();
 // Processor time of the calling thread.
