@@ -115,9 +115,10 @@ void AddServiceFlags(CLI::App* command, ServiceFlags* flags) {
       ->check(CLI::NonNegativeNumber)
       ->group(kEngineGroup);
   command
-      ->add_option("--kv-cache-dtype", service->kv_cache_dtype,
-                   "auto, float32, bfloat16 or float16")
-      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
+      ->add_option(
+          "--kv-cache-dtype", service->kv_cache_dtype,
+          "of K and V: auto, float32, bfloat16, float16 or int8 (a scale a head and token)")
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16", "int8"}))
       ->capture_default_str()
       ->group(kEngineGroup);
   command

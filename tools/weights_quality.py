@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What --weights costs in quality: perplexity of a public text and greedy agreement, against bf16.
+"""What --weights and --kv-cache-dtype cost in quality: perplexity of a public text and greedy
+agreement, against bf16.
 
 The text is that of the licences in Debian's base-files (/usr/share/common-licenses) unless --text
 names others. It is cut into windows, each an echoed prompt of run-batch with its log-probabilities;
@@ -43,12 +44,13 @@ def line_of(name, body):
     return {"custom_id": name, "method": "POST", "url": "/v1/completions", "body": body}
 
 
-def run(args, weights, lines):
+def run(args, weights, kv, lines):
     with tempfile.TemporaryDirectory() as work:
         source, target = pathlib.Path(work) / "in.jsonl", pathlib.Path(work) / "out.jsonl"
         source.write_text("".join(json.dumps(line) + "\n" for line in lines))
         command = [args.lorica, "run-batch", args.model, "-i", source, "-o", target]
         command += ["--dtype", args.dtype, "--weights", weights, "--served-model-name", "base"]
+        command += ["--kv-cache-dtype", kv]
         subprocess.run([str(c) for c in command], check=True, stderr=subprocess.DEVNULL)
         records = map(json.loads, target.read_text().splitlines())
         return {r["custom_id"]: r["response"]["body"]["choices"][0] for r in records}
@@ -77,6 +79,7 @@ def main():
     p.add_argument("--model", required=True)
     p.add_argument("--dtype", default="bfloat16")
     p.add_argument("--weights", action="append", help="to compare with bf16 (int8, q4, gguf)")
+    p.add_argument("--kv-cache-dtype", action="append", help="to compare with auto (int8)")
     p.add_argument("--text", action="append", help="files or folders of text")
     p.add_argument("--windows", type=int, default=60)
     p.add_argument("--characters", type=int, default=2000, help="of a window")
@@ -93,14 +96,16 @@ def main():
         line_of(f"p{i}", {**greedy, "prompt": b, "return_token_ids": True})
         for i, b in enumerate(beginnings(texts, args.prompts))
     ]
-    base = run(args, "bf16", lines)
+    base = run(args, "bf16", "auto", lines)
     want, tokens = perplexity(base)
     print(f"{tokens} tokens, {args.dtype}; {'bf16':5} perplexity {want:.4f}", flush=True)
-    for weights in args.weights or ["int8", "q4"]:
-        got = run(args, weights, lines)
+    kinds = [(weights, "auto") for weights in args.weights or []]
+    kinds += [("bf16", kv) for kv in args.kv_cache_dtype or []]
+    for weights, kv in kinds or [("int8", "auto"), ("q4", "auto")]:
+        got = run(args, weights, kv, lines)
         found, _ = perplexity(got)
         print(
-            f"{weights:5} perplexity {found:.4f} ({100 * (found / want - 1):+.3f} %); "
+            f"{weights:5} K/V {kv} perplexity {found:.4f} ({100 * (found / want - 1):+.3f} %); "
             f"greedy: {agreement(base, got)}",
             flush=True,
         )

@@ -34,9 +34,9 @@ Result<EngineOptions> ResolveOptions(EngineOptions options, const model::Model& 
   LORICA_RETURN_IF_ERROR(
       CheckRange("--adapter-quantum", options.adapter_quantum, 1, int64_t{1} << 30));
   if (options.kv_dtype != DType::kF32 && options.kv_dtype != DType::kBF16 &&
-      options.kv_dtype != DType::kF16) {
+      options.kv_dtype != DType::kF16 && options.kv_dtype != DType::kI8) {
     return InvalidArgument("--kv-cache-dtype is " + std::string(DTypeName(options.kv_dtype)) +
-                           "; expected float32, bfloat16 or float16");
+                           "; expected float32, bfloat16, float16 or int8");
   }
   if (options.max_model_len == 0) options.max_model_len = config.max_positions;
   if (options.kv_bytes == 0) {

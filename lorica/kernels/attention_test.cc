@@ -96,8 +96,11 @@ std::vector<std::vector<float>> RunAll(const World& world, const Backend& backen
       append(&v, world.v[s], kv_width);
     }
     std::vector<float> step_out(q.size());
-    std::vector<float> scratch(
-        static_cast<size_t>(backend.AttentionScratchFloats(d.heads, d.head_dim) * threads));
+    const int64_t scratch_floats = backend.AttentionScratchFloats({.heads = d.heads,
+                                                                   .kv_heads = d.kv_heads,
+                                                                   .head_dim = d.head_dim,
+                                                                   .max_positions = longest});
+    std::vector<float> scratch(static_cast<size_t>(scratch_floats * threads));
     KvWriteParams write;
     write.k = k.data();
     write.v = v.data();
@@ -117,6 +120,7 @@ std::vector<std::vector<float>> RunAll(const World& world, const Backend& backen
     attend.pages = pages.data();
     attend.sequences = sequences;
     attend.scratch = scratch.data();
+    attend.scratch_floats = scratch_floats;
     pool.Run([&](const TeamMember& member) {
       backend.KvWrite(write, member);
       member.Sync();
@@ -141,7 +145,7 @@ TEST(Attention, MatchesTheReferenceInDouble) {
   const auto reference = OpenReferenceBackend(Sums::kF64);
   const auto backends = AllBackends();
   uint32_t seed = 40;
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kI8}) {
     for (const Dims& dims : {Dims{3, 1, 16, dtype}, Dims{4, 4, 64, dtype}, Dims{9, 3, 80, dtype},
                              Dims{20, 2, 128, dtype}, Dims{2, 1, 20, dtype}}) {
       const World world(dims, {1, 17, 40}, ++seed);
@@ -169,7 +173,7 @@ TEST(Attention, LongSequencesCrossBlocks) {
 }
 
 TEST(Attention, BitsDependOnTheSequenceAlone) {
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kI8}) {
     const World world({6, 2, 64, dtype}, {270, 1, 33, 16, 257}, 51);
     std::vector<std::vector<float>> first;
     for (const auto& backend : AllBackends()) {
@@ -193,19 +197,69 @@ TEST(Attention, BitsDependOnTheSequenceAlone) {
   }
 }
 
+// Long enough that threads share a sequence by its blocks, with groups of every size that queries
+// are taken in.
+TEST(Attention, ThreadsThatShareASequenceChangeNoBit) {
+  uint32_t seed = 70;
+  for (const int32_t group : {1, 2, 3, 4, 5, 7, 8, 9, 14, 32}) {
+    const DType dtype = group % 2 == 0 ? DType::kI8 : DType::kBF16;
+    // The last position decodes.
+    const World world({group, 1, 32, dtype}, {1030, 40, 1030}, ++seed);
+    std::vector<float> first;
+    for (const auto& backend : AllBackends()) {
+      const auto want = RunAll(world, *backend, 1, 1030, {0, 1, 2});
+      for (const int threads : {2, 3, 5}) {
+        const auto got = RunAll(world, *backend, threads, 1029, {1, 2, 0});
+        ASSERT_EQ(got, want) << backend->name() << " threads " << threads << " group " << group;
+      }
+      if (backend->name() == "cpu avx2") first = want[0];
+      if (backend->name().starts_with("cpu avx512")) {
+        ASSERT_EQ(first, want[0]);
+      }
+    }
+  }
+}
+
+// The error of int8 is that of its 127 steps a row: bounded by what the rows hold, and smaller than
+// what a wrong scale or a neighbour's would make.
+TEST(Attention, Int8IsNearWhatWasWritten) {
+  const auto reference = OpenReferenceBackend(Sums::kF64);
+  World world({4, 2, 64, DType::kF32}, {300}, 80);
+  for (size_t i = 0; i < world.v[0].size(); ++i) {
+    // Rows of very different sizes: one scale for several would not do.
+    const size_t row = i / 64;
+    world.v[0][i] *= row % 2 == 0 ? 1.0f : 1e-3f;
+    world.k[0][i] *= row % 3 == 0 ? 1.0f : 0.1f;
+  }
+  const auto want = RunAll(world, *reference, 1, 300, {0});
+  world.layout.dtype = DType::kI8;
+  for (const auto& backend : AllBackends()) {
+    const auto got = RunAll(world, *backend, 2, 300, {0});
+    double error = 0.0;
+    double power = 0.0;
+    for (size_t i = 0; i < want[0].size(); ++i) {
+      error += std::pow(double{got[0][i]} - double{want[0][i]}, 2);
+      power += std::pow(double{want[0][i]}, 2);
+    }
+    EXPECT_LT(std::sqrt(error / power), 0.02) << backend->name();
+    EXPECT_GT(error, 0.0);
+  }
+}
+
 // A neighbour full of infinities and NaN changes no bit of the others.
 TEST(Attention, NonFiniteNeighboursAreAlone) {
-  World world({4, 2, 32, DType::kBF16}, {20, 35, 50}, 52);
-  for (const auto& backend : AllBackends()) {
-    const auto want = RunAll(world, *backend, 2, 16, {0, 1, 2});
-    World broken = world;
-    for (float& value : broken.v[1]) value = std::numeric_limits<float>::infinity();
-    for (float& value : broken.k[1]) value = std::nanf("");
-    const auto got = RunAll(broken, *backend, 2, 16, {0, 1, 2});
-    EXPECT_EQ(want[0], got[0]);
-    EXPECT_EQ(want[2], got[2]);
-    EXPECT_FALSE(std::isfinite(got[1].back()));
-  }
+  for (const DType dtype : {DType::kBF16, DType::kI8})
+    for (const auto& backend : AllBackends()) {
+      const World world({4, 2, 32, dtype}, {20, 35, 50}, 52);
+      const auto want = RunAll(world, *backend, 2, 16, {0, 1, 2});
+      World broken = world;
+      for (float& value : broken.v[1]) value = std::numeric_limits<float>::infinity();
+      for (float& value : broken.k[1]) value = std::nanf("");
+      const auto got = RunAll(broken, *backend, 2, 16, {0, 1, 2});
+      EXPECT_EQ(want[0], got[0]);
+      EXPECT_EQ(want[2], got[2]);
+      EXPECT_FALSE(std::isfinite(got[1].back()));
+    }
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // Backend: everything that touches weights and activations. The model calls it inside a region
 // that the step has opened, on every thread with the same Params; each call ends with its results
 // complete on this thread's share only, and the caller Syncs before another thread's share is
-// read (LoraLinear Syncs inside, after packing x and between shrink and expand).
+// read (LoraLinear Syncs inside, after packing x and between shrink and expand; Attention where
+// threads share a sequence).
 // Implementations: ReferenceBackend (scalar, believed by reading), CpuBackend (SIMD). Immutable
 // after it is opened; shared by any thread.
 #pragma once
@@ -38,7 +39,7 @@ class Backend {
   // Floats of LinearParams::packed_x.
   virtual int64_t PackedInputFloats(int64_t rows, int64_t k) const = 0;
   // Floats of AttentionParams::scratch for each thread.
-  virtual int64_t AttentionScratchFloats(int32_t heads, int32_t head_dim) const = 0;
+  virtual int64_t AttentionScratchFloats(const AttentionShape& shape) const = 0;
 
   virtual void LoraLinear(const LinearParams& params, const TeamMember& member) const = 0;
   virtual void RmsNorm(const RmsNormParams& params, const TeamMember& member) const = 0;

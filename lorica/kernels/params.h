@@ -124,19 +124,30 @@ struct RopeParams {
 // width = head_dim, on dense rows.
 
 // Layout of K and V pages, as a value. A page holds `page_tokens` (16) positions of every layer.
-// One layer of one page: for each kv head K [head_dim][16 positions], then for each kv head
-// V [16 positions][head_dim]. K has positions as lanes, so that a score is one chain along
-// head_dim and no position touches its neighbour.
+// One layer of one page: for each kv head K [head_dim][16 positions], then V [16 positions]
+// [head_dim]. K has positions as lanes, so that a score is one chain along head_dim and no position
+// touches its neighbour. int8: between K and V an f32 scale of K for each position, then one of V;
+// an element is a whole number in [-127, 127] times the scale of its position (ScaleOfInput).
 struct KvLayout {
-  DType dtype = DType::kF32;  // f32, bf16 or f16
+  DType dtype = DType::kF32;  // f32, bf16, f16 or int8
   int32_t page_tokens = 16;
   int32_t layers = 0;
   int32_t kv_heads = 0;
   int32_t head_dim = 0;
 
   int64_t ElementBytes() const { return ElementsToBytes(dtype, 1); }
-  int64_t KBytes() const { return int64_t{kv_heads} * head_dim * page_tokens * ElementBytes(); }
-  int64_t LayerBytes() const { return 2 * KBytes(); }  // K then V
+  bool has_scales() const { return dtype == DType::kI8; }
+  // K or V of a head in a page, and all its scales.
+  int64_t HeadBytes() const { return int64_t{head_dim} * page_tokens * ElementBytes(); }
+  int64_t ScaleBytes() const {
+    return has_scales() ? 2 * page_tokens * static_cast<int64_t>(sizeof(float)) : 0;
+  }
+  // Where these begin in a layer of a page.
+  int64_t KOffset(int64_t kv_head) const { return kv_head * (2 * HeadBytes() + ScaleBytes()); }
+  int64_t KScaleOffset(int64_t kv_head) const { return KOffset(kv_head) + HeadBytes(); }
+  int64_t VScaleOffset(int64_t kv_head) const { return KScaleOffset(kv_head) + ScaleBytes() / 2; }
+  int64_t VOffset(int64_t kv_head) const { return KScaleOffset(kv_head) + ScaleBytes(); }
+  int64_t LayerBytes() const { return KOffset(kv_heads); }
   int64_t PageBytes() const { return LayerBytes() * layers; }
 };
 inline constexpr int32_t kPageTokens = 16;
@@ -174,7 +185,15 @@ struct AttentionParams {
   int32_t layer = 0;
   const std::byte* pages = nullptr;
   std::span<const AttentionSequence> sequences;
-  float* scratch = nullptr;  // Backend::AttentionScratchFloats(...) floats a thread, x threads
+  float* scratch = nullptr;    // [threads][scratch_floats], shared by the team
+  int64_t scratch_floats = 0;  // Backend::AttentionScratchFloats
+};
+// What attention of a model is sized by.
+struct AttentionShape {
+  int32_t heads = 0;
+  int32_t kv_heads = 0;
+  int32_t head_dim = 0;
+  int64_t max_positions = 0;  // of a sequence
 };
 inline constexpr int32_t kAttentionBlock = 256;
 

@@ -154,9 +154,28 @@ void Linear(const LinearParams& p, const TeamMember& member) {
   }
 }
 
-float LoadElement(DType dtype, const std::byte* base, int64_t index) {
+// K or V of a head in a page.
+struct PageHead {
+  std::byte* elements = nullptr;
+  float* scales = nullptr;  // [page_tokens], int8 alone
+};
+PageHead KOf(const KvLayout& layout, std::byte* page_layer, int64_t kv_head) {
+  return {page_layer + layout.KOffset(kv_head),
+          reinterpret_cast<float*>(page_layer + layout.KScaleOffset(kv_head))};
+}
+PageHead VOf(const KvLayout& layout, std::byte* page_layer, int64_t kv_head) {
+  return {page_layer + layout.VOffset(kv_head),
+          reinterpret_cast<float*>(page_layer + layout.VScaleOffset(kv_head))};
+}
+
+// An element, `slot` being its position in the page.
+float LoadElement(const KvLayout& layout, const PageHead& head, int64_t index, int64_t slot) {
+  if (layout.has_scales()) {
+    return static_cast<float>(reinterpret_cast<const int8_t*>(head.elements)[index]) *
+           head.scales[slot];
+  }
   float value = 0.0f;
-  DequantizeRow(dtype, base + ElementsToBytes(dtype, index), 1, &value);
+  DequantizeRow(layout.dtype, head.elements + ElementsToBytes(layout.dtype, index), 1, &value);
   return value;
 }
 
@@ -171,18 +190,39 @@ void StoreElement(DType dtype, std::byte* base, int64_t index, float value) {
     case DType::kBF16:
       reinterpret_cast<uint16_t*>(base)[index] = F32ToBf16(value);
       break;
+    case DType::kI8:
+      reinterpret_cast<int8_t*>(base)[index] = static_cast<int8_t>(std::nearbyint(value));
+      break;
     default:
       LORICA_CHECK(false);
   }
 }
 
-// Element indices inside one layer of one page, from the layer's first element.
-int64_t KIndex(const KvLayout& layout, int64_t kv_head, int64_t dim, int64_t slot) {
-  return (kv_head * layout.head_dim + dim) * layout.page_tokens + slot;
+// A head's row of K (elements `stride` apart) or of V at position `slot` of its page.
+void StoreRow(const KvLayout& layout, const float* row, int64_t slot, int64_t first, int64_t stride,
+              const PageHead& head) {
+  InputScale scale{1.0f, 1.0f};
+  if (layout.has_scales()) {
+    uint32_t greatest = 0;
+    for (int64_t d = 0; d < layout.head_dim; ++d) {
+      greatest = std::max(greatest, std::bit_cast<uint32_t>(row[d]) & 0x7fffffffu);
+    }
+    scale = ScaleOfInput(greatest);
+    head.scales[slot] = scale.scale;
+  }
+  for (int64_t d = 0; d < layout.head_dim; ++d) {
+    const bool is_number = std::isfinite(scale.scale);
+    StoreElement(layout.dtype, head.elements, first + d * stride,
+                 is_number ? row[d] * scale.inverse : 0.0f);
+  }
 }
-int64_t VIndex(const KvLayout& layout, int64_t kv_head, int64_t dim, int64_t slot) {
-  const int64_t k_elements = int64_t{layout.kv_heads} * layout.head_dim * layout.page_tokens;
-  return k_elements + (kv_head * layout.page_tokens + slot) * layout.head_dim + dim;
+
+// Element indices inside K and inside V of a head in a page.
+int64_t KIndex(const KvLayout& layout, int64_t dim, int64_t slot) {
+  return dim * layout.page_tokens + slot;
+}
+int64_t VIndex(const KvLayout& layout, int64_t dim, int64_t slot) {
+  return slot * layout.head_dim + dim;
 }
 
 // One (row, head) of attention over positions [0, length).
@@ -194,16 +234,17 @@ void AttendOne(const AttentionParams& p, const AttentionSequence& sequence, int6
   const float* q = p.q + row * p.q_stride + head * kv.head_dim;
   float* out = p.out + row * p.out_stride + head * kv.head_dim;
   const auto page_of = [&](int64_t position) {
-    return p.pages + sequence.pages[position / kv.page_tokens] * kv.PageBytes() +
-           p.layer * kv.LayerBytes();
+    return const_cast<std::byte*>(p.pages) +
+           sequence.pages[position / kv.page_tokens] * kv.PageBytes() + p.layer * kv.LayerBytes();
   };
   std::vector<Sum> weight(static_cast<size_t>(length));
   Sum max = -std::numeric_limits<Sum>::infinity();
   for (int64_t t = 0; t < length; ++t) {
     Sum dot = 0;
     for (int64_t d = 0; d < kv.head_dim; ++d) {
-      dot += Sum{q[d]} *
-             Sum{LoadElement(kv.dtype, page_of(t), KIndex(kv, kv_head, d, t % kv.page_tokens))};
+      const int64_t slot = t % kv.page_tokens;
+      dot +=
+          Sum{q[d]} * Sum{LoadElement(kv, KOf(kv, page_of(t), kv_head), KIndex(kv, d, slot), slot)};
     }
     weight[static_cast<size_t>(t)] = dot * Sum{p.scale};
     max = std::max(max, weight[static_cast<size_t>(t)]);
@@ -216,8 +257,9 @@ void AttendOne(const AttentionParams& p, const AttentionSequence& sequence, int6
   for (int64_t d = 0; d < kv.head_dim; ++d) {
     Sum sum = 0;
     for (int64_t t = 0; t < length; ++t) {
+      const int64_t slot = t % kv.page_tokens;
       sum += weight[static_cast<size_t>(t)] *
-             Sum{LoadElement(kv.dtype, page_of(t), VIndex(kv, kv_head, d, t % kv.page_tokens))};
+             Sum{LoadElement(kv, VOf(kv, page_of(t), kv_head), VIndex(kv, d, slot), slot)};
     }
     out[d] = static_cast<float>(sum / total);
   }
@@ -324,7 +366,7 @@ lora::PlanLimits ReferenceBackend::plan_limits(int32_t workers) const {
 }
 
 int64_t ReferenceBackend::PackedInputFloats(int64_t, int64_t) const { return 0; }
-int64_t ReferenceBackend::AttentionScratchFloats(int32_t, int32_t) const { return 0; }
+int64_t ReferenceBackend::AttentionScratchFloats(const AttentionShape&) const { return 0; }
 
 void ReferenceBackend::LoraLinear(const LinearParams& params, const TeamMember& member) const {
   if (sums_ == Sums::kF64) {
@@ -369,11 +411,11 @@ void ReferenceBackend::KvWrite(const KvWriteParams& p, const TeamMember& member)
       std::byte* layer = p.pages + sequence.pages[position / kv.page_tokens] * kv.PageBytes() +
                          p.layer * kv.LayerBytes();
       for (int64_t h = 0; h < kv.kv_heads; ++h) {
-        for (int64_t d = 0; d < kv.head_dim; ++d) {
-          const int64_t source = h * kv.head_dim + d;
-          StoreElement(kv.dtype, layer, KIndex(kv, h, d, slot), p.k[row * p.k_stride + source]);
-          StoreElement(kv.dtype, layer, VIndex(kv, h, d, slot), p.v[row * p.v_stride + source]);
-        }
+        const int64_t column = h * kv.head_dim;
+        StoreRow(kv, p.k + row * p.k_stride + column, slot, KIndex(kv, 0, slot), kv.page_tokens,
+                 KOf(kv, layer, h));
+        StoreRow(kv, p.v + row * p.v_stride + column, slot, VIndex(kv, 0, slot), 1,
+                 VOf(kv, layer, h));
       }
     }
   }

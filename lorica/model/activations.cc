@@ -22,7 +22,10 @@ Result<Activations> Activations::Allocate(const ModelConfig& config, const Sizes
   for (const int64_t k : {int64_t{config.width}, q_width, int64_t{config.ffn_width}}) {
     packed = std::max(packed, backend.PackedInputFloats(sizes.rows, k));
   }
-  const int64_t scratch = backend.AttentionScratchFloats(config.heads, config.head_dim);
+  const int64_t scratch = backend.AttentionScratchFloats({.heads = config.heads,
+                                                          .kv_heads = config.kv_heads,
+                                                          .head_dim = config.head_dim,
+                                                          .max_positions = sizes.positions});
 
   Activations a;
   const std::pair<Rows*, std::pair<int64_t, int64_t>> buffers[] = {

@@ -30,6 +30,7 @@ struct Activations {
   struct Sizes {
     int64_t rows = 0;        // of a step
     int64_t logit_rows = 0;  // of one block of logits
+    int64_t positions = 0;   // of the longest sequence
     int32_t threads = 1;
   };
   static Result<Activations> Allocate(const ModelConfig& config, const Sizes& sizes,

@@ -54,6 +54,7 @@ void RunAttention(const Step& step, int32_t layer,
   attend.pages = step.pages->data();
   attend.sequences = asking;
   attend.scratch = buffers.scratch.data();
+  attend.scratch_floats = buffers.scratch.width();
   step.model->backend().Attention(attend, member);
   member.Sync();
 }

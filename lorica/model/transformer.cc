@@ -105,8 +105,10 @@ Result<std::unique_ptr<Transformer>> Transformer::Create(const Model* model, con
   }
   LORICA_ASSIGN_OR_RETURN(RopeTables rope, RopeTables::Create(config.rope, config.head_dim,
                                                               options.max_positions, context));
-  const Activations::Sizes sizes{
-      .rows = options.max_rows, .logit_rows = kLogitRows, .threads = context->pool.threads()};
+  const Activations::Sizes sizes{.rows = options.max_rows,
+                                 .logit_rows = kLogitRows,
+                                 .positions = options.max_positions,
+                                 .threads = context->pool.threads()};
   LORICA_ASSIGN_OR_RETURN(Activations buffers,
                           Activations::Allocate(config, sizes, model->backend(), &context->ledger));
   return std::unique_ptr<Transformer>(new Transformer(

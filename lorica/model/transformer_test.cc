@@ -192,7 +192,7 @@ TEST(TransformerTest, AnOverflowingTenantChangesNobodyElse) {
 TEST(TransformerTest, StaleNansInPagesAreNeverMultiplied) {
   World world("qwen3", Cpu(), 2);
   ASSERT_TRUE(world.loaded());
-  for (const DType kv : {DType::kF32, DType::kBF16, DType::kF16}) {
+  for (const DType kv : {DType::kF32, DType::kBF16, DType::kF16, DType::kI8}) {
     DriveOptions options{.max_rows = 40, .chunk = 7, .kv_dtype = kv, .keep_logits = true};
     std::vector<Job> clean = JobsOn({-1, 2});
     world.Run(&clean, options);

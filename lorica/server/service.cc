@@ -18,8 +18,10 @@ Result<DType> KvDType(const std::string& text, const model::Model& model) {
   if (text == "float32") return DType::kF32;
   if (text == "bfloat16") return DType::kBF16;
   if (text == "float16") return DType::kF16;
-  return InvalidArgument("--kv-cache-dtype: expected auto, float32, bfloat16 or float16, found \"" +
-                         text + "\"");
+  if (text == "int8") return DType::kI8;
+  return InvalidArgument(
+      "--kv-cache-dtype: expected auto, float32, bfloat16, float16 or int8, found \"" + text +
+      "\"");
 }
 
 }  // namespace

@@ -246,7 +246,7 @@ class Case:
         self.expect("usage: no command", [], 2, "subcommand")
         self.expect("usage: a dtype that is not served",
                     ["run", self.args.model, "-p", "x", "--dtype", "float16"], 2, "float16")
-        for flag, value in (("--lora-modules", "foo"), ("--kv-cache-dtype", "int8"),
+        for flag, value in (("--lora-modules", "foo"), ("--kv-cache-dtype", "int4"),
                             ("--kv-bytes", "-5"), ("--max-num-batched-tokens", "100000"),
                             ("--as", "")):
             self.expect(f"usage: {flag} {value}",

@@ -92,6 +92,7 @@ class Runner:
         self.preemptions = 0  # of the last run
         self.guessed, self.right = 0, 0  # likewise
         self.weights = "auto"
+        self.kv = "auto"  # the type of K and V
 
     def __call__(self, lines, isa, dtype, flags=(), adapters=None):
         """Returns custom_id -> record, numbers kept as the text that was printed."""
@@ -100,7 +101,8 @@ class Runner:
         target.unlink(missing_ok=True)
         source.write_text("".join(json.dumps(line) + "\n" for line in lines))
         command = [self.args.lorica, "run-batch", self.args.model, "-i", source, "-o", target]
-        command += ["--dtype", dtype, "--served-model-name", BASE, "--weights", self.weights, *flags]
+        command += ["--dtype", dtype, "--served-model-name", BASE, "--weights", self.weights]
+        command += ["--kv-cache-dtype", self.kv, *flags]
         adapters = adapters or self.args.adapters
         if adapters:
             command += ["--adapters", adapters]
@@ -142,7 +144,7 @@ def differences(want, got):
         yield f"{name}: expected …{a[max(0, at - 40) : at + 24]}… found …{b[max(0, at - 40) : at + 24]}…"
 
 
-def small_kv_bytes(config, dtype):
+def small_kv_bytes(config, dtype, kv):
     """Room for about half of all tokens, so that sequences are preempted."""
     if "num_hidden_layers" not in config:
         return "32M"
@@ -150,17 +152,19 @@ def small_kv_bytes(config, dtype):
     head_dim = config.get("head_dim") or config["hidden_size"] // heads
     token = 2 * config["num_hidden_layers"] * (config.get("num_key_value_heads") or heads) * head_dim
     tokens = (sum(LENGTHS) + len(LENGTHS) * MAX_TOKENS) // 2
-    return str(max(1, tokens * token * (4 if dtype == "float32" else 2) // 1024)) + "K"
+    kv = dtype if kv == "auto" else kv
+    element = {"float32": 4, "int8": 1 + 4 / head_dim}.get(kv, 2)
+    return str(max(1, int(tokens * token * element) // 1024)) + "K"
 
 
-def small_kv_bytes_guessing(config, dtype):
+def small_kv_bytes_guessing(config, dtype, kv):
     """The same with speculation: answers end in fewer steps, so fewer pages are wanted at once."""
     if "num_hidden_layers" in config:
-        return small_kv_bytes(config, dtype)
+        return small_kv_bytes(config, dtype, kv)
     return "18M" if dtype == "float32" else "9M"  # the longest request alone needs 16 and 8
 
 
-def ways(lines, config, dtype, full):
+def ways(lines, config, dtype, kv, full):
     """(name, lists of lines to run one after another, flags) for each way to run the requests."""
     shuffled = random.Random(5).sample(lines, len(lines))
     alone = [[x] for x in (lines if full else [lines[2], lines[5], lines[12]])]
@@ -172,12 +176,12 @@ def ways(lines, config, dtype, full):
         yield f"--max-num-seqs {n}", [lines], ["--max-num-seqs", n]
     for n in (16, 64, 512) if full else (16,):
         yield f"--max-num-batched-tokens {n}", [lines], ["--max-num-batched-tokens", n]
-    small = small_kv_bytes(config, dtype)
+    small = small_kv_bytes(config, dtype, kv)
     yield f"--kv-bytes {small}", [shuffled], ["--kv-bytes", small, "--max-num-seqs", 32]
     guess = ["--speculate", "ngram"]
     yield "--speculate ngram", [lines], guess
     yield "--speculate ngram, in turn", [lines], [*guess, "--max-num-seqs", 3, "--threads", 3]
-    small = small_kv_bytes_guessing(config, dtype)
+    small = small_kv_bytes_guessing(config, dtype, kv)
     few = [*guess, "--kv-bytes", small, "--max-num-seqs", 32]
     yield f"--speculate ngram --kv-bytes {small}", [shuffled], few
 
@@ -243,9 +247,9 @@ def check_overflow(runner, lines, vocab, isa, dtype, flags, want, folder):
     return failures
 
 
-def report(isa, dtype, weights, way, failures):
+def report(isa, dtype, runner, way, failures):
     said = "ok" if not failures else "FAILED"
-    print(f"{isa or 'best':<8}{dtype:<10}{weights:<6}{way:<42}{said}", flush=True)
+    print(f"{isa or 'best':<8}{dtype:<10}{runner.weights:<6}{runner.kv:<9}{way:<42}{said}", flush=True)
     for failure in failures:
         print(f"  {failure}")
     return len(failures)
@@ -261,10 +265,10 @@ def check_all(args, runner, isa, dtype):
     failures = [f"{k}: {json.dumps(r)[:300]}" for k, r in want.items() if choices_of(r) is None]
     if len(answered) != len(lines):
         failures.append(f"{len(answered)} of {len(lines)} requests were answered")
-    failed = report(isa, dtype, runner.weights, "all at once", failures)
+    failed = report(isa, dtype, runner, "all at once", failures)
     if failed:
         return failed
-    for way, parts, flags in ways(lines, config, dtype, args.full):
+    for way, parts, flags in ways(lines, config, dtype, runner.kv, args.full):
         failures = []
         for part in parts:
             got = runner(part, isa, dtype, flags)
@@ -275,7 +279,7 @@ def check_all(args, runner, isa, dtype):
             failures.append("nothing was preempted, so this way shows nothing")
         if "--speculate" in way and not 0 < runner.right < runner.guessed:
             failures.append(f"{runner.right} of {runner.guessed} guesses were right: shows nothing")
-        failed += report(isa, dtype, runner.weights, way, failures)
+        failed += report(isa, dtype, runner, way, failures)
     with tempfile.TemporaryDirectory() as work:
         folder = pathlib.Path(work) / "adapters"
         names = adapter_names(args.adapters)
@@ -283,10 +287,10 @@ def check_all(args, runner, isa, dtype):
         for name in names:
             shutil.copytree(pathlib.Path(args.adapters) / name, folder / name)
         write_overflowing_adapter(args.adapters, names, folder / "overflow")
-        small = ["--kv-bytes", small_kv_bytes(config, dtype)]
+        small = ["--kv-bytes", small_kv_bytes(config, dtype, runner.kv)]
         for way, flags in (("overflowing tenant", []), ("overflowing tenant, few pages", small)):
             failures = check_overflow(runner, lines, vocab, isa, dtype, flags, want, folder)
-            failed += report(isa, dtype, runner.weights, way, failures)
+            failed += report(isa, dtype, runner, way, failures)
     return failed
 
 
@@ -308,6 +312,7 @@ def main():
     p.add_argument("--isa", action="append", help="only these (scalar, sse4, avx2, avx512, all)")
     p.add_argument("--dtype", action="append", help="only these (float32, bfloat16)")
     p.add_argument("--weights", action="append", help="of the base (auto, bf16, int8, q4, gguf)")
+    p.add_argument("--kv-cache-dtype", action="append", help="of K and V (auto, int8, …)")
     p.add_argument("--vocab", type=int, help="token ids stay below it")
     p.add_argument("--timeout", type=float, default=1800, help="seconds for one run")
     args = p.parse_args()
@@ -322,7 +327,8 @@ def main():
         for isa in isas:
             for dtype in dtypes:
                 for runner.weights in args.weights or ["auto"]:
-                    failed += check_all(args, runner, isa, dtype)
+                    for runner.kv in args.kv_cache_dtype or ["auto"]:
+                        failed += check_all(args, runner, isa, dtype)
     print(f"isolation: {'FAILED' if failed else 'ok'} ({runner.runs} runs)")
     return 1 if failed else 0
 

@@ -17,6 +17,8 @@ python3 tests/end_to_end/isolation.py --lorica "$lorica" --model $tiny/qwen3 \
   --adapters $tiny/qwen3/adapters --full
 python3 tests/end_to_end/isolation.py --lorica "$lorica" --model $tiny/qwen3 \
   --adapters $tiny/qwen3/adapters --isa all --weights int8 --weights q4
+python3 tests/end_to_end/isolation.py --lorica "$lorica" --model $tiny/qwen3 \
+  --adapters $tiny/qwen3/adapters --isa all --kv-cache-dtype int8
 python3 tests/end_to_end/bad_input.py --lorica "$lorica" --model $tiny/llama \
   --adapters $tiny/llama/adapters
 python3 tests/end_to_end/http_api.py --lorica "$lorica" --model $tiny/llama \

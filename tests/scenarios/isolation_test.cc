@@ -155,13 +155,12 @@ TEST(Isolation, PreemptionChangesNothing) {
 TEST(Isolation, EveryTypeAndInstructionSet) {
   const std::vector<Request> requests = MixedRequests();
   for (const std::string_view isa : kernels::RunnableIsas()) {
-    for (const auto& [type, weights] :
-         {std::pair(model::ComputeType::kFloat32, model::WeightType::kAuto),
-          std::pair(model::ComputeType::kBfloat16, model::WeightType::kAuto),
-          std::pair(model::ComputeType::kBfloat16, model::WeightType::kInt8),
-          std::pair(model::ComputeType::kFloat32, model::WeightType::kQ4)}) {
+    for (const auto& [type, weights, kv] :
+         {std::tuple(model::ComputeType::kFloat32, model::WeightType::kAuto, DType::kF16),
+          std::tuple(model::ComputeType::kBfloat16, model::WeightType::kAuto, DType::kBF16),
+          std::tuple(model::ComputeType::kBfloat16, model::WeightType::kInt8, DType::kI8),
+          std::tuple(model::ComputeType::kFloat32, model::WeightType::kQ4, DType::kI8)}) {
       const TestModel model(type, isa, weights);
-      const DType kv = type == model::ComputeType::kBfloat16 ? DType::kBF16 : DType::kF16;
       const std::vector<std::string> want = Alone(model, requests, kv);
       TestOptions options;
       options.threads = 2;
@@ -219,7 +218,7 @@ TEST(Isolation, ArrivalsAndCancellationsBetweenSteps) {
 TEST(Isolation, ATenantThatOverflowsHarmsNobody) {
   const TestModel model;
   const std::vector<Request> requests = MixedRequests();
-  for (const auto kv : {DType::kF32, DType::kBF16}) {
+  for (const auto kv : {DType::kF32, DType::kBF16, DType::kI8}) {
     const std::vector<std::string> want = Alone(model, requests, kv);
     TestOptions options;
     options.threads = 2;

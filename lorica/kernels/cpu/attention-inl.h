@@ -1,16 +1,17 @@
-// Paged attention. A work item is a tile of (row,
-// head) queries of one sequence that share a kv head; K and V of a page are
-// loaded once for all of them. For each block of 256 absolute positions: scores
-// (one chain along head_dim a position), maximum, exp, sum in 16 virtual lanes,
-// P * V as one chain over positions; then the block's partial is merged into
-// the running one, in order. Masked positions are selected away, never
-// multiplied.
+// Paged attention. A thread's share of a tile meets K and V block by block, a block
+// being 256 absolute positions: scores, maximum, exp, sum in 16 virtual lanes, P *
+// V; then the block's partial is merged into the running one, in order, or, where
+// the tile's blocks are several threads', put where they meet. Masked positions
+// are selected away, never multiplied.
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 
 #include "lorica/base/thread_pool.h"
+#include "lorica/kernels/cpu/attention_tile-inl.h"
+#include "lorica/kernels/cpu/attention_work.h"
+#include "lorica/kernels/cpu/kernel_table.h"
 #include "lorica/kernels/cpu/lanes-inl.h"
 #include "lorica/kernels/params.h"
 
@@ -24,101 +25,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace lorica::kernels::cpu::HWY_NAMESPACE {
 
-inline constexpr int kQueries = 8;  // of a tile
-// Sets for old machines take queries one by one, so that they compile quickly.
-inline constexpr bool kManyQueries = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3;
+// Of a query, over the positions so far or over a block.
+struct Partial {
+  float max = 0.0f;
+  float sum = 0.0f;
+};
 
-// 16 stored elements as f32.
-struct KvF32 {
-  using T = float;
-  static HWY_INLINE W16 Load16(const float* from) { return Load<16>(from); }
-};
-struct KvBf16 {
-  using T = uint16_t;
-  static HWY_INLINE W16 Load16(const uint16_t* from) {
-    const W16::D d;
-    const hn::RebindToUnsigned<W16::D> du;
-    const hn::Rebind<uint16_t, W16::D> dh;
-    W16 out;
-    LORICA_UNROLL
-    for (int i = 0; i < W16::kParts; ++i) {
-      const auto wide = hn::PromoteTo(du, hn::LoadU(dh, from + i * W16::kLanes));
-      out.v[i] = hn::BitCast(d, hn::ShiftLeft<16>(wide));
-    }
-    return out;
-  }
-};
-struct KvF16 {
-  using T = uint16_t;
-  static HWY_INLINE W16 Load16(const uint16_t* from) {
-    return LoadF16<16>(reinterpret_cast<const std::byte*>(from));
-  }
-};
-// The first n elements, the others zero: nothing past them is read.
-template <class Kv>
-HWY_INLINE W16 LoadKvFirst(const typename Kv::T* from, int64_t n) {
-  if (n >= 16) return Kv::Load16(from);
-  typename Kv::T lanes[16] = {};
-  std::copy_n(from, n, lanes);
-  return Kv::Load16(lanes);
-}
-
-// A thread's scratch, cut up. Queries are padded to whole vectors of head_dim.
+// A thread's scratch, cut up. Rows of head_dim floats are padded to whole vectors.
 struct AttentionScratch {
-  float* q;          // [head_dim][queries]
-  float* scores;     // [kQueries][kAttentionBlock]
-  float* block_out;  // [kQueries][padded head_dim]
-  float* out;        // [kQueries][padded head_dim]
+  float* q;          // of each group of queries [head_dim][queries]
+  float* scores;     // [kMostQueries][kAttentionBlock]
+  float* block_out;  // [kMostQueries][padded]
+  float* out;        // [kTileQueries][padded]
 };
-
-struct QueryTile {
-  const AttentionSequence* sequence = nullptr;
-  int32_t kv_head = 0;
-  int32_t first_row = 0;  // of the sequence's rows
-  int32_t rows = 0;
-  int32_t first_head = 0;  // of the group
-  int32_t heads = 0;
-  int32_t first_query = 0;  // of a group of queries that run together
-  int32_t count() const { return rows * heads; }
-  // Query i of the group, in (row, head) order of the tile.
-  int32_t Place(int32_t i) const { return first_query + i; }
-  // Positions that query i attends to: [0, Length(i)).
-  int64_t Length(int32_t i) const {
-    return int64_t{sequence->position_begin} + first_row + Place(i) / heads + 1;
-  }
-};
-
-// Scores of Q queries against one page.
-template <class Kv, int Q>
-HWY_INLINE void ScorePage(const typename Kv::T* keys, int64_t head_dim, const float* q,
-                          const W16& scale, float* scores) {
-  W16 sum[Q];
-  LORICA_UNROLL
-  for (int i = 0; i < Q; ++i) sum[i] = Splat<16>(0.0f);
-  for (int64_t d = 0; d < head_dim; ++d) {
-    const W16 k = Kv::Load16(keys + d * kPageTokens);
-    LORICA_UNROLL
-    for (int i = 0; i < Q; ++i) sum[i] = FmaW(k, Splat<16>(q[d * Q + i]), sum[i]);
-  }
-  LORICA_UNROLL
-  for (int i = 0; i < Q; ++i) Store<16>(MulW(sum[i], scale), scores + i * kAttentionBlock);
-}
-
-// out[Q][columns] += sum over `count` positions of p * V, for 16 columns of V.
-template <class Kv, int Q>
-HWY_INLINE void WeighPage(const typename Kv::T* values, int64_t head_dim, int64_t columns,
-                          int64_t count, const float* p, float* out, int64_t out_stride) {
-  W16 sum[Q];
-  LORICA_UNROLL
-  for (int i = 0; i < Q; ++i) sum[i] = Load<16>(out + i * out_stride);
-  for (int64_t t = 0; t < count; ++t) {
-    const W16 v = LoadKvFirst<Kv>(values + t * head_dim, columns);
-    LORICA_UNROLL
-    for (int i = 0; i < Q; ++i) sum[i] = FmaW(v, Splat<16>(p[i * kAttentionBlock + t]), sum[i]);
-  }
-  LORICA_UNROLL
-  for (int i = 0; i < Q; ++i) Store<16>(sum[i], out + i * out_stride);
-}
 
 template <class Kv>
 class Attender {
@@ -126,236 +45,305 @@ class Attender {
   using T = typename Kv::T;
 
   Attender(const AttentionParams& p, const TeamMember& member) : p_(p) {
-    const int64_t head_dim = p.layout.head_dim;
-    padded_ = (head_dim + 15) / 16 * 16;
-    float* scratch = p.scratch + member.thread * AttentionScratchFloats(p.layout.head_dim);
-    scratch_.q = scratch;
-    scratch_.scores = scratch_.q + kQueries * padded_;
-    scratch_.block_out = scratch_.scores + kQueries * kAttentionBlock;
-    scratch_.out = scratch_.block_out + kQueries * padded_;
+    padded_ = (p.layout.head_dim + 15) / 16 * 16;
+    scratch_.q = p.scratch + member.thread * p.scratch_floats;
+    scratch_.scores = scratch_.q + kTileQueries * padded_;
+    scratch_.block_out = scratch_.scores + kMostQueries * kAttentionBlock;
+    scratch_.out = scratch_.block_out + kMostQueries * padded_;
   }
 
-  template <int Q>
-  void Run(const QueryTile& tile) {
-    PackQueries<Q>(tile);
-    const int64_t longest = tile.Length(Q - 1);
-    float max[Q] = {};
-    float sum[Q] = {};
-    for (int64_t block = 0; block < longest; block += kAttentionBlock) {
-      ScoreBlock<Q>(tile, block, std::min<int64_t>(longest - block, kAttentionBlock));
-      float block_max[Q] = {};
-      float block_sum[Q] = {};
-      for (int i = 0; i < Q; ++i) {
-        const int64_t count = Count(tile, i, block);
-        if (count > 0) Soften(i, count, &block_max[i], &block_sum[i]);
-      }
-      WeighBlock<Q>(tile, block);
-      for (int i = 0; i < Q; ++i) {
-        if (Count(tile, i, block) > 0) {
-          Merge(i, block == 0, block_max[i], block_sum[i], &max[i], &sum[i]);
-        }
-      }
+  // `next` is what this thread does after it, or null: its first pages are fetched towards the end.
+  void Run(const TileShare& share, const TileShare* next) {
+    share_ = &share;
+    next_ = next;
+    ForEachGroup([this](auto size, int32_t first) { PackQueries<size()>(first); });
+    for (int64_t block = share.blocks.begin; block < share.blocks.end; ++block) {
+      ListPages(block);
+      ForEachGroup([this, block](auto size, int32_t first) { RunBlock<size()>(block, first); });
     }
-    for (int i = 0; i < Q; ++i) Write(tile, i, sum[i]);
+    if (share.is_shared) return;
+    for (auto i = static_cast<int32_t>(share.queries.begin); i < share.queries.end; ++i) {
+      Write(share.tile, i, scratch_.out + i * padded_, running_[i].sum);
+    }
+  }
+
+  // Queries of a tile whose blocks were several threads'.
+  void Meet(const TileShare& share, const TeamMember& member) {
+    for (int32_t i = member.thread; i < share.tile.count(); i += member.threads) {
+      const int64_t blocks = BlocksOf(share.tile, i);
+      Partial running;
+      for (int64_t block = 0; block < blocks; ++block) {
+        const float* part = Meeting(share, block, i);
+        Merge(block == 0, {part[0], part[1]}, part + 16, &running, scratch_.out);
+      }
+      Write(share.tile, i, scratch_.out, running.sum);
+    }
   }
 
  private:
-  // Positions of the block that query i attends to.
-  static int64_t Count(const QueryTile& tile, int32_t i, int64_t block) {
-    return std::clamp<int64_t>(tile.Length(i) - block, 0, kAttentionBlock);
+  static int64_t BlocksOf(const QueryTile& tile, int32_t query) {
+    return (tile.Length(query) + kAttentionBlock - 1) / kAttentionBlock;
   }
-  const T* Keys(const QueryTile& tile, int64_t position) const {
+  // Positions of the block that a query attends to.
+  int64_t Count(int64_t block, int32_t query) const {
+    return std::clamp<int64_t>(share_->tile.Length(query) - block * kAttentionBlock, 0,
+                               kAttentionBlock);
+  }
+  // Where K of a position's page begins.
+  const std::byte* KeysOf(const QueryTile& tile, int64_t page) const {
     const KvLayout& kv = p_.layout;
-    const std::byte* layer = p_.pages +
-                             tile.sequence->pages[position / kPageTokens] * kv.PageBytes() +
-                             p_.layer * kv.LayerBytes();
-    return reinterpret_cast<const T*>(layer) + int64_t{tile.kv_head} * kv.head_dim * kPageTokens;
+    return p_.pages + tile.sequence->pages[page] * kv.PageBytes() + p_.layer * kv.LayerBytes() +
+           kv.KOffset(tile.kv_head);
   }
-  const T* Values(const QueryTile& tile, int64_t position) const {
-    const KvLayout& kv = p_.layout;
-    return Keys(tile, position) + int64_t{kv.kv_heads} * kv.head_dim * kPageTokens;
+  // max, sum, padding, then head_dim floats.
+  float* Meeting(const TileShare& share, int64_t block, int32_t query) const {
+    float* parts = p_.scratch + share.meets_at * p_.scratch_floats +
+                   AttentionScratchFloats({.head_dim = p_.layout.head_dim});
+    return parts + (block * share.tile.count() + query) * (padded_ + 16);
   }
-  int64_t Row(const QueryTile& tile, int32_t i) const {
-    return tile.sequence->row_begin + tile.first_row + tile.Place(i) / tile.heads;
+  int64_t Row(const QueryTile& tile, int32_t query) const {
+    return tile.sequence->row_begin + tile.RowOf(query);
   }
-  int64_t Column(const QueryTile& tile, int32_t i) const {
+  int64_t Column(const QueryTile& tile, int32_t query) const {
     const int32_t group = p_.heads / p_.layout.kv_heads;
-    const int32_t head = tile.kv_head * group + tile.first_head + tile.Place(i) % tile.heads;
+    const int32_t head = tile.kv_head * group + tile.first_head + query % tile.heads;
     return int64_t{head} * p_.layout.head_dim;
   }
 
   template <int Q>
-  void PackQueries(const QueryTile& tile) {
-    for (int i = 0; i < Q; ++i) {
-      const float* q = p_.q + Row(tile, i) * p_.q_stride + Column(tile, i);
-      for (int64_t d = 0; d < p_.layout.head_dim; ++d) scratch_.q[d * Q + i] = q[d];
-    }
-  }
-
-  template <int Q>
-  void ScoreBlock(const QueryTile& tile, int64_t block, int64_t count) {
-    const W16 scale = Splat<16>(p_.scale);
-    for (int64_t t = 0; t < count; t += kPageTokens) {
-      ScorePage<Kv, Q>(Keys(tile, block + t), p_.layout.head_dim, scratch_.q, scale,
-                       scratch_.scores + t);
-    }
-  }
-
-  // Scores of query i become exp(score - max); the first `count` of the block
-  // count.
-  void Soften(int i, int64_t count, float* max, float* sum) {
-    const float lowest = -std::numeric_limits<float>::infinity();
-    float* scores = scratch_.scores + i * kAttentionBlock;
-    W16 lanes = Splat<16>(lowest);
-    for (int64_t t = 0; t < count; t += 16) {
-      lanes = MaxW(lanes, SelectFirst(Load<16>(scores + t), count - t, lowest));
-    }
-    *max = FoldMax(lanes);
-    const W16 shift = Splat<16>(*max);
-    W16 total = Splat<16>(0.0f);
-    for (int64_t t = 0; t < count; t += 16) {
-      const W16 e = ExpW(SubW(Load<16>(scores + t), shift));
-      const W16 kept = SelectFirst(e, count - t, 0.0f);
-      Store<16>(kept, scores + t);
-      total = AddW(total, kept);
-    }
-    *sum = FoldSum(total);
-  }
-
-  template <int Q>
-  void WeighBlock(const QueryTile& tile, int64_t block) {
-    std::fill_n(scratch_.block_out, Q * padded_, 0.0f);
-    // Up to here every query attends: loads of V are shared. The rest is each
-    // query's own.
-    const int64_t shared = Count(tile, 0, block);
-    WeighRange<Q>(tile, block, 0, shared, 0);
-    for (int i = 1; i < Q; ++i) WeighRange<1>(tile, block, shared, Count(tile, i, block), i);
-  }
-
-  template <int Q>
-  void WeighRange(const QueryTile& tile, int64_t block, int64_t begin, int64_t end, int first) {
-    const int64_t head_dim = p_.layout.head_dim;
-    for (int64_t t = begin; t < end;) {
-      const int64_t in_page = (block + t) % kPageTokens;
-      const int64_t count = std::min<int64_t>(kPageTokens - in_page, end - t);
-      const T* values = Values(tile, block + t) + in_page * head_dim;
-      for (int64_t d = 0; d < head_dim; d += 16) {
-        WeighPage<Kv, Q>(values + d, head_dim, head_dim - d, count,
-                         scratch_.scores + first * kAttentionBlock + t,
-                         scratch_.block_out + first * padded_ + d, padded_);
+  struct Size {
+    constexpr int operator()() const { return Q; }
+  };
+  // Calls run(Size<Q>, first query) for the share's queries in as few groups as there are sizes
+  // compiled for.
+  template <class Run>
+  void ForEachGroup(const Run& run) {
+    auto first = static_cast<int32_t>(share_->queries.begin);
+    const auto end = static_cast<int32_t>(share_->queries.end);
+    while (first < end) {
+      const int32_t left = end - first;
+      int32_t now = 1;
+      if constexpr (kManyQueries) {
+        // Six at a time keep more chains going than eight.
+        if (kMostQueries == 8 && left >= 8 && left < 12) {
+          if constexpr (kMostQueries == 8) run(Size<8>(), first);
+          now = 8;
+        } else if (left >= 6) {
+          run(Size<6>(), first);
+          now = 6;
+        } else if (left >= 4) {
+          run(Size<4>(), first);
+          now = 4;
+        } else if (left == 3) {
+          run(Size<3>(), first);
+          now = 3;
+        } else if (left == 2) {
+          run(Size<2>(), first);
+          now = 2;
+        }
       }
-      t += count;
+      if (now == 1) run(Size<1>(), first);
+      first += now;
     }
   }
 
-  void Merge(int i, bool is_first, float block_max, float block_sum, float* max, float* sum) {
-    float* out = scratch_.out + i * padded_;
-    const float* block_out = scratch_.block_out + i * padded_;
+  template <int Q>
+  void PackQueries(int32_t first) {
+    const QueryTile& tile = share_->tile;
+    float* to = scratch_.q + first * padded_;
+    for (int i = 0; i < Q; ++i) {
+      const float* q = p_.q + Row(tile, first + i) * p_.q_stride + Column(tile, first + i);
+      for (int64_t d = 0; d < p_.layout.head_dim; ++d) to[d * Q + i] = q[d];
+    }
+  }
+
+  void ListPages(int64_t block) {
+    const QueryTile& tile = share_->tile;
+    const int64_t begin = block * PageList::kPages;
+    const auto last_query = static_cast<int32_t>(share_->queries.end - 1);
+    const int64_t end = (tile.Length(last_query) + kPageTokens - 1) / kPageTokens;
+    pages_.pages = static_cast<int>(std::min<int64_t>(PageList::kPages, end - begin));
+    const int64_t v = p_.layout.VOffset(0);
+    for (int i = 0; i < pages_.pages; ++i) {
+      pages_.at[i] = KeysOf(tile, begin + i);
+      pages_.at[pages_.pages + i] = pages_.at[i] + v;
+    }
+    // Then the next block, here or elsewhere; else what is near already.
+    const QueryTile* after = &tile;
+    int64_t page = begin + PageList::kPages;
+    int64_t page_end = end;
+    if (block + 1 >= share_->blocks.end) {
+      after = next_ != nullptr ? &next_->tile : nullptr;
+      page = next_ != nullptr ? next_->blocks.begin * PageList::kPages : 0;
+      page_end = next_ != nullptr ? (after->Length(0) + kPageTokens - 1) / kPageTokens : 0;
+    }
+    for (int i = 0; i < PageList::kAhead; ++i) {
+      pages_.at[2 * pages_.pages + i] =
+          page + i < page_end ? KeysOf(*after, page + i) : pages_.at[0];
+    }
+  }
+
+  template <int Q>
+  void RunBlock(int64_t block, int32_t first) {
+    const int64_t longest = Count(block, first + Q - 1);
+    if (longest == 0) return;
+    ScoreBlock<Q>(first, (longest + kPageTokens - 1) / kPageTokens);
+    Partial part[Q];
+    for (int i = 0; i < Q; ++i) {
+      const int64_t count = Count(block, first + i);
+      if (count > 0) part[i] = Soften(scratch_.scores + i * kAttentionBlock, count);
+    }
+    std::fill_n(scratch_.block_out, Q * padded_, 0.0f);
+    // Up to here every query attends: loads of V are shared. The rest is each query's own.
+    const int64_t shared = Count(block, first);
+    WeighRange<Q>({0, shared}, 0);
+    for (int i = 1; i < Q; ++i) WeighRange<1>({shared, Count(block, first + i)}, i);
+    for (int i = 0; i < Q; ++i) {
+      if (Count(block, first + i) == 0) continue;
+      const float* out = scratch_.block_out + i * padded_;
+      if (share_->is_shared) {
+        float* to = Meeting(*share_, block, first + i);
+        to[0] = part[i].max;
+        to[1] = part[i].sum;
+        std::copy_n(out, padded_, to + 16);
+      } else {
+        Merge(block == 0, part[i], out, &running_[first + i], scratch_.out + (first + i) * padded_);
+      }
+    }
+  }
+
+  template <int Q>
+  void ScoreBlock(int32_t first, int64_t pages) {
+    constexpr int kP = kAbreast<Q>;
+    const W16 scale = Splat<16>(p_.scale);
+    const float* q = scratch_.q + first * padded_;
+    const int64_t head_dim = p_.layout.head_dim;
+    int64_t page = 0;
+    for (; page + kP <= pages; page += kP) {
+      ScorePages<Kv, Q, kP>(pages_.at + page, head_dim, q, scale,
+                            scratch_.scores + page * kPageTokens);
+    }
+    for (; kP > 1 && page < pages; ++page) {
+      ScorePages<Kv, Q, 1>(pages_.at + page, head_dim, q, scale,
+                           scratch_.scores + page * kPageTokens);
+    }
+  }
+
+  // The first `count` scores become weights: exp(score - max), times the scale of V where it has
+  // one.
+  Partial Soften(float* scores, int64_t count) {
+    const float lowest = -std::numeric_limits<float>::infinity();
+    const int64_t whole = count / 16 * 16;
+    W16 lanes = Splat<16>(lowest);
+    for (int64_t t = 0; t < whole; t += 16) lanes = MaxW(lanes, Load<16>(scores + t));
+    if (whole < count) {
+      lanes = MaxW(lanes, SelectFirst(Load<16>(scores + whole), count - whole, lowest));
+    }
+    Partial part;
+    part.max = FoldMax(lanes);
+    const W16 shift = Splat<16>(part.max);
+    W16 total = Splat<16>(0.0f);
+    for (int64_t t = 0; t < whole; t += 16) {
+      const W16 e = ExpW(SubW(Load<16>(scores + t), shift));
+      total = AddW(total, e);
+      StoreWeights(e, t, scores);
+    }
+    if (whole < count) {
+      const W16 e = ExpW(SubW(Load<16>(scores + whole), shift));
+      const W16 kept = SelectFirst(e, count - whole, 0.0f);
+      total = AddW(total, kept);
+      StoreWeights(kept, whole, scores);
+    }
+    part.sum = FoldSum(total);
+    return part;
+  }
+  HWY_INLINE void StoreWeights(const W16& e, int64_t t, float* scores) {
+    W16 weight = e;
+    if constexpr (Kv::kScaled) {
+      weight = MulW(e, Load<16>(ScalesOfV(pages_.key(t / kPageTokens), p_.layout.head_dim)));
+    }
+    Store<16>(weight, scores + t);
+  }
+
+  template <int Q>
+  void WeighRange(IndexRange positions, int first) {
+    if (positions.size() <= 0) return;
+    constexpr int kC = kAbreast<Q>;
+    WeighArgs args;
+    args.head_dim = p_.layout.head_dim;
+    args.positions = positions;
+    args.weights = scratch_.scores + first * kAttentionBlock;
+    args.out_stride = padded_;
+    const auto weigh = [&](auto columns) {
+      args.out = scratch_.block_out + first * padded_ + args.column;
+      WeighPages<Kv, Q, columns()>(pages_, args);
+      args.column += 16 * columns();
+    };
+    if constexpr (kC > 1) {
+      while (args.column + 16 * kC <= args.head_dim) weigh(Size<kC>());
+    }
+    while (args.column < args.head_dim) weigh(Size<1>());
+  }
+
+  void Merge(bool is_first, const Partial& part, const float* part_out, Partial* running,
+             float* out) {
     if (is_first) {
-      *max = block_max;
-      *sum = block_sum;
-      std::copy_n(block_out, padded_, out);
+      *running = part;
+      std::copy_n(part_out, padded_, out);
       return;
     }
-    const float new_max = block_max > *max ? block_max : *max;
-    const float keep = ExpScalar(*max - new_max);
-    const float take = ExpScalar(block_max - new_max);
-    *max = new_max;
-    *sum = *sum * keep + block_sum * take;
+    const float new_max = part.max > running->max ? part.max : running->max;
+    const float keep = ExpScalar(running->max - new_max);
+    const float take = ExpScalar(part.max - new_max);
+    running->max = new_max;
+    running->sum = running->sum * keep + part.sum * take;
     for (int64_t d = 0; d < padded_; d += 16) {
       const W16 scaled = MulW(Load<16>(out + d), Splat<16>(keep));
-      Store<16>(FmaW(Load<16>(block_out + d), Splat<16>(take), scaled), out + d);
+      Store<16>(FmaW(Load<16>(part_out + d), Splat<16>(take), scaled), out + d);
     }
   }
 
-  void Write(const QueryTile& tile, int i, float sum) {
+  void Write(const QueryTile& tile, int32_t query, const float* from, float sum) {
     const int64_t head_dim = p_.layout.head_dim;
-    float* out = p_.out + Row(tile, i) * p_.out_stride + Column(tile, i);
+    float* out = p_.out + Row(tile, query) * p_.out_stride + Column(tile, query);
     for (int64_t d = 0; d < head_dim; d += 16) {
-      const W16 value = DivW(Load<16>(scratch_.out + i * padded_ + d), Splat<16>(sum));
-      StoreFirst(value, out + d, head_dim - d);
+      StoreFirst(DivW(Load<16>(from + d), Splat<16>(sum)), out + d, head_dim - d);
     }
   }
 
   const AttentionParams& p_;
   int64_t padded_ = 0;
   AttentionScratch scratch_;
-};
-
-// The tile's queries in as few groups as there are sizes compiled for.
-template <class Kv>
-void RunTile(Attender<Kv>* attender, QueryTile tile) {
-  const int32_t count = tile.count();
-  while (tile.first_query < count) {
-    const int32_t left = count - tile.first_query;
-    int32_t now = 1;
-    if constexpr (kManyQueries) {
-      if (left >= 8) {
-        attender->template Run<8>(tile);
-        now = 8;
-      } else if (left >= 6) {
-        attender->template Run<6>(tile);
-        now = 6;
-      } else if (left >= 4) {
-        attender->template Run<4>(tile);
-        now = 4;
-      } else if (left == 3) {
-        attender->template Run<3>(tile);
-        now = 3;
-      }
-    }
-    if (now == 1) attender->template Run<1>(tile);
-    tile.first_query += now;
-  }
-}
-
-// Calls visit(tile, cost) for every tile of the step, in one order on all
-// threads.
-template <class Visit>
-void ForEachTile(const AttentionParams& p, Visit* visit) {
-  const int32_t group = p.heads / p.layout.kv_heads;
-  const int32_t heads = std::min(group, kQueries);
-  const int32_t rows = std::max(1, kQueries / group);
-  for (const AttentionSequence& sequence : p.sequences) {
-    QueryTile tile;
-    tile.sequence = &sequence;
-    for (tile.kv_head = 0; tile.kv_head < p.layout.kv_heads; ++tile.kv_head) {
-      for (tile.first_row = 0; tile.first_row < sequence.rows; tile.first_row += rows) {
-        tile.rows = std::min(rows, sequence.rows - tile.first_row);
-        for (tile.first_head = 0; tile.first_head < group; tile.first_head += heads) {
-          tile.heads = std::min(heads, group - tile.first_head);
-          visit->Visit(tile, tile.count() * (tile.Length(0) + kPageTokens));
-        }
-      }
-    }
-  }
-}
-struct CostSum {
-  int64_t total = 0;
-  void Visit(const QueryTile&, int64_t cost) { total += cost; }
-};
-// Runs the tiles whose middle lies in this thread's share of the cost.
-template <class Kv>
-struct RunShare {
-  Attender<Kv>* attender;
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t done = 0;
-  void Visit(const QueryTile& tile, int64_t cost) {
-    const int64_t middle = done + cost / 2;
-    done += cost;
-    if (middle >= begin && middle < end) RunTile<Kv>(attender, tile);
-  }
+  const TileShare* share_ = nullptr;
+  const TileShare* next_ = nullptr;
+  PageList pages_;
+  Partial running_[kTileQueries];
 };
 
 template <class Kv>
 void AttendAll(const AttentionParams& p, const TeamMember& member) {
-  CostSum cost;
-  ForEachTile(p, &cost);
-  const IndexRange mine = SplitRange(cost.total, member);
   Attender<Kv> attender(p, member);
-  RunShare<Kv> share{&attender, mine.begin, mine.end};
-  ForEachTile(p, &share);
+  // One behind, so that the last one's successor is known.
+  TileShare last;
+  bool has_last = false;
+  bool any_shared = false;
+  AttentionLine line(p, member.threads);
+  ForEachTile(p, [&](const QueryTile& tile) {
+    const TileShare share = line.Next(tile, member.thread);
+    any_shared = any_shared || share.is_shared;
+    if (share.empty()) return;
+    if (has_last) attender.Run(last, &share);
+    last = share;
+    has_last = true;
+  });
+  if (has_last) attender.Run(last, nullptr);
+  if (!any_shared) return;
+  member.Sync();
+  AttentionLine again(p, member.threads);
+  ForEachTile(p, [&](const QueryTile& tile) {
+    const TileShare share = again.Next(tile, member.thread);
+    if (share.is_shared) attender.Meet(share, member);
+  });
 }
 
 inline void Attention(const AttentionParams& p, const TeamMember& member) {
@@ -364,6 +352,8 @@ inline void Attention(const AttentionParams& p, const TeamMember& member) {
       return AttendAll<KvF32>(p, member);
     case DType::kBF16:
       return AttendAll<KvBf16>(p, member);
+    case DType::kI8:
+      return AttendAll<KvI8>(p, member);
     default:
       return AttendAll<KvF16>(p, member);
   }

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cstdint>
 
+#include "lorica/kernels/cpu/attention_work.h"
 #include "lorica/kernels/cpu/kernel_table.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -24,10 +26,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace lorica::kernels::cpu {
 
-int64_t AttentionScratchFloats(int32_t head_dim) {
-  constexpr int64_t kQueries = 8;
-  const int64_t padded = (int64_t{head_dim} + 15) / 16 * 16;
-  return kQueries * (3 * padded + kAttentionBlock);
+int64_t AttentionScratchFloats(const AttentionShape& shape) {
+  constexpr int64_t kMostOfAGroup = 8;
+  const int64_t padded = (int64_t{shape.head_dim} + 15) / 16 * 16;
+  const int64_t own = (2 * kTileQueries + kMostOfAGroup) * padded + kMostOfAGroup * kAttentionBlock;
+  if (shape.max_positions == 0) return own;
+  // Where the partials of one tile meet.
+  const int64_t blocks = (shape.max_positions + kAttentionBlock - 1) / kAttentionBlock;
+  const int64_t queries = std::min(kTileQueries, shape.heads / shape.kv_heads);
+  return own + blocks * queries * (padded + 16);
 }
 
 FillKernels AttentionKernels(Isa isa) {

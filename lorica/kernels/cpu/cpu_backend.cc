@@ -23,8 +23,8 @@ int64_t CpuBackend::PackedInputFloats(int64_t rows, int64_t k) const {
   return cpu::PackedInputFloats(rows, k);
 }
 
-int64_t CpuBackend::AttentionScratchFloats(int32_t, int32_t head_dim) const {
-  return cpu::AttentionScratchFloats(head_dim);
+int64_t CpuBackend::AttentionScratchFloats(const AttentionShape& shape) const {
+  return cpu::AttentionScratchFloats(shape);
 }
 
 void CpuBackend::LoraLinear(const LinearParams& params, const TeamMember& member) const {

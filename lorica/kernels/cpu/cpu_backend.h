@@ -20,7 +20,7 @@ class CpuBackend : public Backend {
   const lora::TilePacker& tile_packer() const override { return packer_; }
   lora::PlanLimits plan_limits(int32_t workers) const override;
   int64_t PackedInputFloats(int64_t rows, int64_t k) const override;
-  int64_t AttentionScratchFloats(int32_t heads, int32_t head_dim) const override;
+  int64_t AttentionScratchFloats(const AttentionShape& shape) const override;
 
   void LoraLinear(const LinearParams& params, const TeamMember& member) const override;
   void RmsNorm(const RmsNormParams& params, const TeamMember& member) const override;

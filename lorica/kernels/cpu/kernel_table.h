@@ -58,6 +58,6 @@ FillKernels AttentionKernels(Isa isa);
 // attention scratch for a thread.
 int64_t PlainInputFloats(int64_t rows, int64_t k);
 int64_t PackedInputFloats(int64_t rows, int64_t k);
-int64_t AttentionScratchFloats(int32_t head_dim);
+int64_t AttentionScratchFloats(const AttentionShape& shape);
 
 }  // namespace lorica::kernels::cpu

@@ -114,22 +114,50 @@ HWY_INLINE W16 SelectFirst(const W16& value, int64_t n, float fill) {
   return out;
 }
 
+struct JoinByAdding {
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Add(a, b);
+  }
+};
+struct JoinByMax {
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Max(a, b);
+  }
+};
 // Lanes folded in halves: 16 -> 8 -> 4 -> 2 -> 1, whatever the register width.
-HWY_INLINE float FoldSum(const W16& value) {
+template <class Join>
+HWY_INLINE float Fold(const W16& value, const Join& join) {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
   alignas(64) float lanes[16];
   Store<16>(value, lanes);
+  const hn::CappedTag<float, 1> d;
   for (int half = 8; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    for (int i = 0; i < half; ++i) {
+      lanes[i] = hn::GetLane(join(hn::Set(d, lanes[i]), hn::Set(d, lanes[i + half])));
+    }
   }
   return lanes[0];
+#else
+#if HWY_TARGET == HWY_AVX3
+  const hn::Half<W16::D> eight;
+  const hn::Half<hn::Half<W16::D>> d;
+  const auto half = join(hn::LowerHalf(eight, value.v[0]), hn::UpperHalf(eight, value.v[0]));
+  const auto four = join(hn::LowerHalf(d, half), hn::UpperHalf(d, half));
+#elif HWY_TARGET == HWY_AVX2
+  const hn::Half<W16::D> d;
+  const auto half = join(value.v[0], value.v[1]);
+  const auto four = join(hn::LowerHalf(d, half), hn::UpperHalf(d, half));
+#else
+  const auto four = join(join(value.v[0], value.v[2]), join(value.v[1], value.v[3]));
+#endif
+  const auto two = join(four, hn::Shuffle1032(four));
+  return hn::GetLane(join(two, hn::Shuffle2301(two)));
+#endif
 }
-HWY_INLINE float FoldMax(const W16& value) {
-  alignas(64) float lanes[16];
-  Store<16>(value, lanes);
-  float max = lanes[0];
-  for (int i = 1; i < 16; ++i) max = lanes[i] > max ? lanes[i] : max;
-  return max;
-}
+HWY_INLINE float FoldSum(const W16& value) { return Fold(value, JoinByAdding()); }
+HWY_INLINE float FoldMax(const W16& value) { return Fold(value, JoinByMax()); }
 
 // e^x to 2 ulp for x in [-87, 88]; 0 below, e^88 above; NaN stays NaN. Range reduction by ln 2 in
 // two parts, then the Taylor polynomial of degree 7 on [-0.347, 0.347].
