@@ -124,8 +124,9 @@ class World {
     engine.max_num_seqs = options_.sequences;
     const model::ModelConfig& config = model_->config();
     const int64_t tokens = options_.context + options_.steps + options_.sequences + 32;
-    engine.kv_bytes = 2 * options_.sequences * tokens * config.layers * config.kv_heads *
-                      config.head_dim * 2 * int64_t{sizeof(float)};
+    if (load.compute_type == model::ComputeType::kBfloat16) engine.kv_dtype = DType::kBF16;
+    engine.kv_bytes = 2 * options_.sequences * tokens / kernels::kPageTokens *
+                      engine::KvLayoutOf(config, engine.kv_dtype).PageBytes();
     engine.adapter_bytes = factor_bytes + factor_bytes / 8 + (int64_t{32} << 20);
     LORICA_ASSIGN_OR_RETURN(
         engine_, engine::Engine::Create(model_.get(), std::move(tokenizer), engine, &context_));
@@ -187,15 +188,18 @@ class World {
     const model::ModelConfig& config = model_->config();
     const auto weights = static_cast<double>(context_.ledger.bytes(MemoryTag::kWeights));
     const double position = options_.context + options_.steps / 2.0;
-    const double kv = options_.sequences * position * 2.0 * config.kv_heads * config.head_dim *
-                      config.layers *
-                      static_cast<double>(ElementsToBytes(engine_->options().kv_dtype, 1));
+    const kernels::KvLayout layout = engine::KvLayoutOf(config, engine_->options().kv_dtype);
+    const double kv = options_.sequences * position * static_cast<double>(layout.PageBytes()) /
+                      kernels::kPageTokens;
+    const double kv_elements =
+        options_.sequences * position * 2.0 * config.kv_heads * config.head_dim * config.layers;
     // The embedding is read again as the tied head; an untied one is looked up by row only.
     const double untied = config.tied_head ? 0.0 : static_cast<double>(config.vocab) * config.width;
     // The peak of int8 products is not measured: their floor is that of reading alone.
     const bool quantized = options_.weights != "auto" && options_.weights != "bf16";
-    const double flops =
-        quantized ? 0.0 : 2.0 * options_.sequences * (weights / 2.0 - untied) + 4.0 * kv / 2.0;
+    const double flops = quantized ? 0.0
+                                   : 2.0 * options_.sequences * (weights / 2.0 - untied) +
+                                         2.0 * kv_elements * config.heads / config.kv_heads;
     const Quartiles b = Summarize(base);
     const Quartiles l = Summarize(lora);
     const kernels::ActivationType activations = model_->activation_type();

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "bench/adapters_bench.h"
+#include "bench/attention_bench.h"
 #include "bench/linear_bench.h"
 #include "bench/lora_bench.h"
 #include "bench/step_bench.h"
@@ -32,6 +33,8 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
       ->check(CLI::IsMember({"int8", "q8_0", "q4_0", "q4"}));
   add_kernel("lora", "32 tokens over 20 adapters: what LoRA adds, and OpenBLAS on the same work",
              bench::RunLoraBench);
+  add_kernel("attention", "decode over long and short sequences, by type of K and V",
+             bench::RunAttentionBench);
 
   auto live = std::make_shared<bench::AdaptersBenchOptions>();
   CLI::App* adapters = command->add_subcommand(
