@@ -2,6 +2,7 @@
 // and the sensitivity to the model's doubtful constants. Cycles of a model, never a measurement.
 //
 //   ascend_cycle_table                 the table
+//   ascend_cycle_table --floor         decode beside the byte floor alone, in seconds
 //   ascend_cycle_table --sensitivity   ratios with each doubtful constant halved and doubled
 //   ascend_cycle_table --grouping      adapters of equal rank side by side, and each for itself
 //   ascend_cycle_table --base          the base product beside the operator, and how long that ran
@@ -103,18 +104,27 @@ struct Row {
   Timeline split_timeline;  // of split ones
 };
 
-// The operator in split items.
-Timeline RunSplit(Simulator* chip, const Case& c, bool in_l2, const LaunchOptions& launch) {
-  OperatorProblem problem({c.k, c.n, c.ranks, {}, DType::kF16, Arch::k2201, true}, 1);
+// The operator alone.
+Timeline RunForm(Simulator* chip, const Case& c, bool in_l2, const LaunchOptions& launch,
+                 bool split) {
+  OperatorProblem problem({c.k, c.n, c.ranks, {}, DType::kF16, Arch::k2201, split}, 1);
   auto step = problem.RandomStep(c.slots);
   OperatorProblem::RunOptions options;
   options.in_l2 = in_l2;
   options.launch = launch;
   options.launch.trace = true;
-  options.limits = SplitLimitsOf(chip->soc().cube_cores);
+  const int32_t cores = chip->soc().cube_cores;
+  options.limits = split ? SplitLimitsOf(cores) : LimitsOf(cores);
   auto run = problem.Run(chip, options, &step);
   LORICA_CHECK(run.launch.report.ok());
   return std::move(run.launch.timeline);
+}
+
+Timeline RunSplit(Simulator* chip, const Case& c, bool in_l2, const LaunchOptions& launch) {
+  return RunForm(chip, c, in_l2, launch, true);
+}
+Timeline RunWhole(Simulator* chip, const Case& c, bool in_l2, const LaunchOptions& launch) {
+  return RunForm(chip, c, in_l2, launch, false);
 }
 
 Row RunCase(Simulator* chip, const Case& c, bool in_l2, const LaunchOptions& launch,
@@ -182,6 +192,21 @@ void PrintTable(Simulator* chip) {
       for (const double busy : t.busy) std::printf(" %.0f |", busy);
       std::printf(" %lld | %lld | %lld |\n", static_cast<long long>(t.memory_bytes),
                   static_cast<long long>(t.l2_bytes), static_cast<long long>(t.written_bytes));
+    }
+  }
+}
+
+void PrintFloor(Simulator* chip) {
+  std::printf("| case | adapters | floor | split | / floor | whole | / floor |\n");
+  std::printf("|---|---|---|---|---|---|---|\n");
+  for (const Case& c : Cases()) {
+    for (const bool in_l2 : {false, true}) {
+      const double floor = FloorOf(c, chip->soc(), in_l2);
+      const double split = RunSplit(chip, c, in_l2, {}).cycles;
+      const double whole = RunWhole(chip, c, in_l2, {}).cycles;
+      std::printf("| %s | %s | %.0f | %.0f | %.2f | %.0f | %.2f |\n", c.name,
+                  in_l2 ? "in L2" : "cold", floor, split, split / floor, whole, whole / floor);
+      std::fflush(stdout);
     }
   }
 }
@@ -345,7 +370,9 @@ int main(int argc, char** argv) {
                .ToTraceJson();
     return 0;
   }
-  if (argc > 1 && std::strcmp(argv[1], "--base") == 0) {
+  if (argc > 1 && std::strcmp(argv[1], "--floor") == 0) {
+    lorica::ascend::PrintFloor(chip.get());
+  } else if (argc > 1 && std::strcmp(argv[1], "--base") == 0) {
     lorica::ascend::PrintBase(chip.get());
   } else if (argc > 1 && std::strcmp(argv[1], "--grouping") == 0) {
     lorica::ascend::PrintGrouping(chip.get());
