@@ -9,8 +9,13 @@ namespace {
 
 // What starting an item costs, in bytes not read meanwhile.
 constexpr int64_t kItemCost = 8192;
-// Fewest columns of an expand item while more are left.
-constexpr int64_t kLeastColumns = 128;
+// Fewest columns of an expand item while more are left: what a short item saves in balance it costs
+// in sums that are waited for. Where a worker's share of a round is small, half of that.
+constexpr int64_t kLeastColumns = 512;
+constexpr int64_t kLeastOfShare = 128;
+// Of the expands' bytes, in sixteenths: round 0. Its expands have to last while the sums of round
+// 1, whose shrinks are as much shorter, are under way.
+constexpr int64_t kFirstRound = 9;
 // A byte of y costs its writer so many bytes of reading: the way out is about half as wide.
 constexpr int64_t kWriteCost = 2;
 // The searches for the least greatest load end within 1/128 of it.
@@ -69,6 +74,7 @@ struct Round {
   size_t begin = 0;
   size_t end = 0;
   int32_t number = 0;
+  int64_t least_columns = 0;  // of an item
 };
 
 // S of a block in the scratch, in floats.
@@ -151,8 +157,13 @@ bool ShareExpands(const Costs& costs, const std::vector<FusedBlock>& blocks, con
       const int64_t left = n - column;
       const int64_t fits =
           room < costs.ExpandStart(b) ? 0 : (room - costs.ExpandStart(b)) / costs.Column(b);
-      const int64_t take = fits >= left ? left : fits / quantum * quantum;
-      if (take < std::min(left, kLeastColumns)) {
+      int64_t take = fits >= left ? left : fits / quantum * quantum;
+      // No scrap for the next one.
+      const int64_t least = round.least_columns;
+      if (take < left) {
+        take = std::min(take, std::max(left - least, left / 2) / quantum * quantum);
+      }
+      if (take < std::min(left, least)) {
         if (keep) shares->loads[worker] = cap - room;
         if (++worker == shares->loads.size()) return false;
         room = cap - shares->loads[worker];
@@ -212,11 +223,18 @@ int64_t Share(const Costs& costs, LoraPlan* plan, Shares* shares) {
     Round& round = rounds[static_cast<size_t>(r)];
     round.begin = at;
     round.number = r;
-    while (at < blocks.size() && sum + expands[at] / 2 <= all_expands * (r + 1) / kSplitRounds) {
+    while (at < blocks.size() &&
+           sum + expands[at] / 2 <= all_expands * (r == 0 ? kFirstRound : 16) / 16) {
       sum += expands[at++];
     }
     if (r + 1 == kSplitRounds) at = blocks.size();
     round.end = at;
+    int64_t columns = 0;
+    for (size_t i = round.begin; i < round.end; ++i) {
+      columns += costs.input.shape(blocks[i].part).n;
+    }
+    const auto workers = static_cast<int64_t>(shares->loads.size());
+    round.least_columns = std::clamp(columns / workers / 2, kLeastOfShare, kLeastColumns);
   }
   for (const Round& round : rounds) ShareShrinks(costs, blocks, round, s_offsets, shares);
   for (const Round& round : rounds) {

@@ -1,5 +1,5 @@
-// Device code of lora_linear_cube.h: where everything lies in the core's memories, the words of an
-// item, and its columns chunk by chunk. One core owns each object; C++17, no standard library.
+// Device code of the operator on both architectures: the words of an item, and its columns chunk by
+// chunk. One core owns each object; C++17, no standard library.
 #pragma once
 
 #include "kernel_operator.h"
@@ -7,40 +7,6 @@
 
 namespace lorica {
 namespace ascend {
-
-using AscendC::HardEvent;
-using AscendC::TPosition;
-
-// L1, in bytes.
-constexpr uint32_t kXBytes = kMaxRows * kBlock * 2;
-constexpr uint32_t kSlotWeights = kGroupTiles * kFractal * kBlock * 2;
-constexpr uint32_t kSlotY = 16384;
-constexpr uint32_t kSlotBytes = kSlotWeights + kSlotY;
-constexpr uint32_t kSlots = 4;
-constexpr uint32_t kSlotAt = 2 * kXBytes;
-constexpr uint32_t kSAt = kSlotAt + kSlots * kSlotBytes;
-constexpr uint32_t kIdentityAt = kSAt + kMaxRowRanks * 2;
-constexpr uint32_t kIdentityFractals = 1;
-// L0A: two halves; while expanding, S lies in the first and two tiles of y in the second.
-constexpr uint32_t kHalfL0 = 32768;
-// L0B: two halves; while expanding, the identity lies at the end of each.
-constexpr uint32_t kIdentityL0 = kHalfL0 - kIdentityFractals * kFractalBytes;
-// L0C: S, or two sums of slices; then two tiles of y.
-constexpr uint32_t kYL0C = kMaxRowRanks * 4;
-constexpr uint32_t kYL0CBytes = 32768;
-constexpr uint32_t kSumBytes = 1024;  // 16 x 16 in fp32
-// The flags of S, and of a slice's sum in each half.
-constexpr uint32_t kSliceFlag = 2;
-// Cross-core flags, one a round.
-constexpr uint16_t kAllSlices = 0;
-// Slices of one tile of S in the place of a block of x, and behind them the scaled identity.
-constexpr uint32_t kScaleAt = kMaxRows * kMostSlices * kFractal * 4;
-constexpr uint32_t kWideFractals = 2;    // of 16 x 8 in fp32 make 16 x 16
-constexpr uint32_t kWideElements = 128;  // of one
-// Blocks of 16 rows whose slices fill the place of a tile of y in L0A.
-constexpr uint32_t kSumRowBlocks = kSlotY / (kFractal * kMostSlices * kFractal * 4);
-// S of a split item: two places in L1, and two in L0A.
-constexpr uint32_t kSplitS = kSplitRowRanks * 2;
 
 // Items that do everything on one core, or shrinks of a slice of k, a meeting, and expands.
 enum class Form { kWhole, kSplit };
@@ -65,7 +31,8 @@ class Item {
     group = FieldOf(range, 3);
     row_blocks = (rows + kFractal - 1) / kFractal;
     padded = row_blocks * kFractal;
-    slices = steps >> 8;
+    late = steps >= kLate;
+    slices = (steps % kLate) >> 8;
     steps &= 255;
     groups = (tiles + kGroupTiles - 1) / kGroupTiles;
     runs_at = at + kItemHead;
@@ -86,6 +53,12 @@ class Item {
     return left < kGroupTiles ? left : kGroupTiles;
   }
 
+  // Tiles of S, from `tile` on, whose slices come at once.
+  __aicore__ inline uint32_t SumTiles(uint32_t tile) const {
+    const uint32_t most = kMaxRows / padded;
+    return tiles - tile < most ? tiles - tile : most;
+  }
+
   uint32_t next = 0;
   uint32_t rows = 0;
   uint32_t row_blocks = 0;
@@ -101,6 +74,7 @@ class Item {
   uint32_t pitch = 0;
   uint32_t steps = 0;
   uint32_t slices = 0;
+  bool late = false;
   uint32_t runs_at = 0;
   uint32_t members_at = 0;
   uint32_t tiles_at = 0;

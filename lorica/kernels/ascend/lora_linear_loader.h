@@ -4,9 +4,18 @@
 
 #include "kernel_operator.h"
 #include "lorica/kernels/ascend/lora_linear_item.h"
+#include "lorica/kernels/ascend/lora_linear_l0.h"
+#include "lorica/kernels/ascend/lora_linear_memory.h"
 
 namespace lorica {
 namespace ascend {
+
+// Of the kernel.
+struct Arguments {
+  GM_ADDR x;
+  GM_ADDR program;
+  GM_ADDR identity;
+};
 
 // GM -> L1, ahead of the rest: the load of every unit (the A tiles of a group at a block of k, or
 // the B tiles and y of a chunk) is issued up to kSlots units before the unit is used, over the
@@ -15,19 +24,21 @@ template <typename T, typename Y, bool kLoadsY, Form kForm>
 class Loader {
  public:
   // `share` and `rest`: the core's words.
-  __aicore__ inline void Begin(GM_ADDR x, GM_ADDR program, uint64_t share, uint64_t rest) {
-    words_.SetGlobalBuffer(reinterpret_cast<__gm__ uint64_t*>(program));
-    x_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(x));
+  __aicore__ inline void Begin(const Arguments& in, uint64_t share, uint64_t rest) {
+    words_.SetGlobalBuffer(reinterpret_cast<__gm__ uint64_t*>(in.program));
+    x_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(in.x));
+    identity_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(in.identity));
     const uint32_t first = static_cast<uint32_t>(share);
     items_ = FieldOf(rest, 0) + FieldOf(rest, 1);
     if (kForm == Form::kWhole) {
       item_.Read(words_, first);
       return;
     }
-    program_ = program;
+    program_ = in.program;
     shrinks_ = FieldOf(share, 2) + FieldOf(share, 3);
     sum_items_ = items_;
     last_items_ = FieldOf(rest, 1);
+    for (uint32_t r = 0; r < kRounds; ++r) lead_[r] = FieldOf(rest, 2 + r);
     sum_at_ = first;
     if (shrinks_ + items_ > 0) item_.Read(words_, first);
     k_ = item_.column_begin;
@@ -35,18 +46,28 @@ class Loader {
   }
   // Issues what may be issued. A slot is free again once its last reader has been issued.
   __aicore__ inline void Run() {
-    while (shrinks_ + items_ > 0 && loaded_ - used_ < kSlots) {
+    while (true) {
+      if (kForm == Form::kSplit && SlicesMayCome()) {
+        LoadSlices();
+        continue;
+      }
+      if (shrinks_ + items_ == 0 || loaded_ - used_ == kSlots) return;
       if (!expanding_) {
         if (group_ == 0 && x_loaded_ - x_used_ == 2) return;
         LoadShrink();
       } else {
+        if (kForm == Form::kSplit && SlicesComeFirst()) return;
         LoadExpand();
       }
     }
-    while (kForm == Form::kSplit && SlicesMayCome()) LoadSlices();
   }
-  // This core's sums of all rounds are on their way to memory.
-  __aicore__ inline void Meet() { met_ = true; }
+  // The next sums are needed at once.
+  __aicore__ inline void Need() {
+    Run();
+    if (x_loaded_ == x_used_) LoadSlices();
+  }
+  // This core's sums of one more round are on their way to memory.
+  __aicore__ inline void Sent() { ++sent_; }
   // The sums of one more expand may come.
   __aicore__ inline void AllowSums() { ++sums_allowed_; }
   // Takes the flags of rounds in which the core has no expands.
@@ -100,6 +121,13 @@ class Loader {
   __aicore__ inline void LoadExpand() {
     const uint32_t slot = loaded_++ % kSlots;
     AscendC::WaitFlag<HardEvent::MTE1_MTE2>(slot);
+    // The flags of all units from here on say that the identity is there, too.
+    if (kLoadsY && ahead_ == 0) {
+      constexpr uint32_t elements = kIdentityFractals * kFractalElements;
+      AscendC::DataCopy(AscendC::LocalTensor<T>(TPosition::B1, kIdentityAt, elements), identity_,
+                        elements);
+    }
+    ++ahead_;
     CopyTiles(kTileB, chunks_.tile, chunks_.tiles, slot, chunks_.column, chunks_.columns);
     if (kLoadsY) {
       for (uint32_t r = chunks_.run_begin; r < chunks_.run_end; ++r) {
@@ -129,41 +157,59 @@ class Loader {
   }
   // The round of the expand whose sums come next.
   __aicore__ inline uint32_t SumRound() const { return sum_items_ > last_items_ ? 0 : 1; }
+  // Whether a round's sums are likely in memory once what is loaded so far is here.
+  __aicore__ inline bool Due(uint32_t round) const { return ahead_ >= lead_[round]; }
   __aicore__ inline bool SlicesMayCome() const {
+    const uint32_t round = SumRound();
     // One item more where no flag of another core has to be waited for.
-    const uint32_t allowed = waited_ > SumRound() ? sums_allowed_ + 1 : sums_allowed_;
-    return met_ && sum_items_ > 0 && sums_done_ < allowed && x_loaded_ - x_used_ < 2;
+    const uint32_t allowed = waited_ > round ? sums_allowed_ + 1 : sums_allowed_;
+    return shrinks_ == 0 && sum_items_ > 0 && sent_ > round && Due(round) && sums_done_ < allowed &&
+           x_loaded_ - x_used_ < 2;
+  }
+  // The first sums go before the units that are loaded ahead.
+  __aicore__ inline bool SlicesComeFirst() const {
+    const uint32_t round = SumRound();
+    return sums_done_ == 0 && sum_tile_ == 0 && sum_items_ > 0 && sent_ > round && Due(round);
   }
 
-  // One tile's slices, and its scaled identity.
+  // The slices of a batch of tiles, and their scaled identities.
   __aicore__ inline void LoadSlices() {
     if (sum_tile_ == 0) sum_item_.Read(words_, sum_at_);
     while (waited_ <= SumRound()) WaitRound();
     const uint32_t turn = x_loaded_++ & 1;
     AscendC::WaitFlag<HardEvent::MTE1_MTE2>(kSlots + turn);
     const uint32_t columns = sum_item_.slices * kFractal;
+    const uint32_t tiles = sum_item_.SumTiles(sum_tile_);
     AscendC::GlobalTensor<float> sums;
     sums.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(sum_item_.Sums(words_)));
     AscendC::Nd2NzParams params;
+    params.ndNum = static_cast<uint16_t>(tiles);
     params.nValue = static_cast<uint16_t>(sum_item_.rows);
     params.dValue = static_cast<uint16_t>(columns);
+    params.srcNdMatrixStride = static_cast<uint16_t>(sum_item_.rows * columns);
     params.srcDValue = static_cast<uint16_t>(columns);
     params.dstNzC0Stride = static_cast<uint16_t>(sum_item_.padded);
     params.dstNzNStride = 1;
-    AscendC::DataCopy(
-        AscendC::LocalTensor<float>(TPosition::A1, turn * kXBytes, sum_item_.padded * columns),
-        sums[sum_tile_ * sum_item_.rows * columns], params);
+    params.dstNzMatrixStride = static_cast<uint16_t>(sum_item_.padded * columns);
+    AscendC::DataCopy(AscendC::LocalTensor<float>(TPosition::A1, turn * kXBytes,
+                                                  tiles * sum_item_.padded * columns),
+                      sums[sum_tile_ * sum_item_.rows * columns], params);
     AscendC::GlobalTensor<float> scale;
-    const uint64_t number =
-        words_.GetValue(sum_item_.tiles_at + sum_tile_ * kTileWords + kTileScale);
-    scale.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(
-        program_ + words_.GetValue(kScalesAt) * 8 + number * kWideFractals * kFractalBytes));
-    constexpr uint32_t elements = kWideFractals * kWideElements;
-    AscendC::DataCopy(
-        AscendC::LocalTensor<float>(TPosition::B1, turn * kXBytes + kScaleAt, elements), scale,
-        elements);
+    for (uint32_t t = 0; t < tiles; ++t) {
+      const uint64_t number =
+          words_.GetValue(sum_item_.tiles_at + (sum_tile_ + t) * kTileWords + kTileScale);
+      scale.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(
+          program_ + words_.GetValue(kScalesAt) * 8 + number * kWideFractals * kFractalBytes));
+      constexpr uint32_t elements = kWideFractals * kWideElements;
+      AscendC::DataCopy(
+          AscendC::LocalTensor<float>(TPosition::B1,
+                                      turn * kXBytes + kScaleAt + t * kWideFractals * kFractalBytes,
+                                      elements),
+          scale, elements);
+    }
     AscendC::SetFlag<HardEvent::MTE2_MTE1>(kSlots + turn);
-    if (++sum_tile_ < sum_item_.tiles) return;
+    sum_tile_ += tiles;
+    if (sum_tile_ < sum_item_.tiles) return;
     sum_tile_ = 0;
     sum_at_ = sum_item_.next;
     --sum_items_;
@@ -205,6 +251,7 @@ class Loader {
 
   AscendC::GlobalTensor<uint64_t> words_;
   AscendC::GlobalTensor<T> x_;
+  AscendC::GlobalTensor<T> identity_;
   AscendC::GlobalTensor<T> weights_;
   AscendC::GlobalTensor<Y> y_;
   Item item_;
@@ -212,11 +259,14 @@ class Loader {
   uint32_t shrinks_ = 0;  // left, of split items
   uint32_t items_ = 0;    // left, whole ones or expands
   bool expanding_ = false;
-  // Of split expands: this core has ended its shrinks; rounds that it has waited for; items whose
-  // slices are not all loaded, of them those of round 1, the first of them and its tiles so far;
-  // how many are loaded and may be.
-  bool met_ = false;
+  // Of split expands: rounds whose sums this core has sent, and that it has waited for; units of
+  // expands so far, and how many go before the sums of each round; items whose slices are not all
+  // loaded, of them those of round 1, the first of them and its tiles so far; how many are loaded
+  // and may be.
+  uint32_t sent_ = 0;
   uint32_t waited_ = 0;
+  uint32_t ahead_ = 0;
+  uint32_t lead_[kRounds] = {};
   uint32_t sum_items_ = 0;
   uint32_t last_items_ = 0;
   uint32_t sum_at_ = 0;

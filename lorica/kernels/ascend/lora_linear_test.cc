@@ -76,6 +76,26 @@ TEST(LoraLinear, SplitSlices) {
   }
 }
 
+// Sums of more tiles than come at once, where the first of them are already asked for: on few cores
+// and on many, with one chunk after them and with several.
+TEST(LoraLinear, SplitSumsComeInBatches) {
+  const auto chip = OpenChip("910B3");
+  for (const int32_t rows : {17, 70, 128}) {
+    for (const int64_t n : {80, 1456}) {
+      OperatorShape shape{1680, {n}, {256, 64, 40}, {}, DType::kF16};
+      shape.split = true;
+      OperatorProblem problem(shape, 9);
+      std::vector<SlotId> slots;
+      for (int32_t i = 0; i < rows; ++i) slots.push_back(SlotId{i / 5 * 7 % 4 - 1});
+      for (const int32_t cores : {1, 2, 3, 7}) {
+        OperatorProblem::RunOptions options;
+        options.limits = SplitLimitsOf(cores);
+        ExpectRight(chip.get(), &problem, slots, options);
+      }
+    }
+  }
+}
+
 // A tenant whose numbers overflow ends alone: rows of another adapter and of the same one, in the
 // same tile of 16, keep their bits.
 TEST(LoraLinear, WhatIsNotFiniteStaysInItsRow) {

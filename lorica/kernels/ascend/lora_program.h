@@ -38,10 +38,14 @@ constexpr uint32_t kCoresAt = 8;
 // Of each core.
 enum CoreWord : uint32_t {
   kCoreFirst,  // its first item, in words (32 bits), its split shrinks of rounds 0 and 1
-  kCoreRest,   // its expands of rounds 0 and 1, or its whole items
+  kCoreRest,   // its expands of rounds 0 and 1, or its whole items; how many units (a chunk's B and
+               // y) go before the sums of rounds 0 and 1
   kCoreWords
 };
 constexpr uint32_t kRounds = 2;
+// In kItemShape's last number, of split expands: the sums come too late to be added up before the
+// item before it ends.
+constexpr uint32_t kLate = 32768;
 // Word 1, of split programs: where the scaled identities begin, in words. Each: 16 x 16 of fp32 in
 // two fractals, as the right operand of a product.
 constexpr uint32_t kScalesAt = 1;

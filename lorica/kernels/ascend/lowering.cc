@@ -11,8 +11,8 @@
 namespace lorica::ascend {
 namespace {
 
-// Fractals of B in half of L0B, beside the identity.
-constexpr int32_t kWeightFractals = 63;
+// Fractals of B in half of L0B, beside the identity and the scaled one.
+constexpr int32_t kWeightFractals = 61;
 // Fractals of a tile of y in its half of L0C's second part.
 constexpr int32_t kYFractals = 32;
 // Fractal columns of a chunk that is still worth its instructions: few columns are cut in two, so
@@ -21,6 +21,9 @@ constexpr int32_t kLeastChunk = 6;
 // Rows of y whose way out of a chunk is worth such a cut.
 constexpr int32_t kRowsThatTakeTime = 4;
 constexpr int64_t kAlignment = 32;
+// What a core reads while its last sum of a round goes out, a flag comes back and all cores' sums
+// come in: about 800 cycles at the rate of its path.
+constexpr int64_t kMeetBytes = 65536;
 
 Status CheckLength(const std::string& where, const char* what, int64_t length) {
   if (length > 0 && length % kFractal == 0 && length <= kMaxInner) return OkStatus();
@@ -47,6 +50,7 @@ class Lowering {
     out_->cores = 0;
     out_->items = 0;
     for (int32_t part = 0; part < in_.call->parts; ++part) LORICA_RETURN_IF_ERROR(CheckPart(part));
+    loads_.assign(workers, {});
     for (size_t worker = 0; worker < workers; ++worker) {
       const uint64_t first = words.size();
       Counts shrinks{};
@@ -58,12 +62,21 @@ class Lowering {
       if (words.size() > first) out_->cores = static_cast<int32_t>(worker) + 1;
     }
     words[0] = static_cast<uint64_t>(out_->cores);
+    AddLeads();
     AddScales();
     return OkStatus();
   }
 
  private:
   using Counts = std::array<uint64_t, kRounds>;
+  // What a split share reads: its shrinks, and its expands unit by unit.
+  struct Loads {
+    std::array<int64_t, kRounds> shrinks{};
+    std::vector<int64_t> units;
+    // The first expand of each round: its word, 0 where there is none, and units before it.
+    std::array<size_t, kRounds> expand_at{};
+    std::array<size_t, kRounds> units_before{};
+  };
   struct Item {
     int32_t segment_begin = 0;
     int32_t segment_end = 0;
@@ -95,12 +108,20 @@ class Lowering {
     for (int32_t i = plan.shrink_begin[worker]; i < plan.shrink_begin[worker + 1]; ++i) {
       const lora::ShrinkItem& s = plan.shrinks[static_cast<size_t>(i)];
       ++(*shrinks)[static_cast<size_t>(s.round)];
+      loads_[worker].shrinks[static_cast<size_t>(s.round)] +=
+          int64_t{s.k_end - s.k_begin} *
+          ((s.tile_end - s.tile_begin) * 16 + s.row_end - s.row_begin) * 2;
       LORICA_RETURN_IF_ERROR(AddItem({s.segment, s.segment + 1, s.part, s.row_begin, s.row_end,
                                       s.k_begin, s.k_end, s.s_stride, 0, sums(s.s_offset)},
                                      at));
     }
     for (int32_t i = plan.expand_begin[worker]; i < plan.expand_begin[worker + 1]; ++i) {
       const lora::ExpandItem& e = plan.expands[static_cast<size_t>(i)];
+      const auto round = static_cast<size_t>(e.round);
+      if (loads_[worker].expand_at[round] == 0) {
+        loads_[worker].expand_at[round] = out_->words.size();
+        loads_[worker].units_before[round] = loads_[worker].units.size();
+      }
       ++(*others)[static_cast<size_t>(e.round)];
       LORICA_RETURN_IF_ERROR(
           AddItem({e.segment, e.segment + 1, e.part, e.row_begin, e.row_end, e.column_begin,
@@ -108,6 +129,40 @@ class Lowering {
                   at));
     }
     return OkStatus();
+  }
+
+  // How many units of its expands a core asks for before it asks for the sums of a round.
+  void AddLeads() {
+    std::array<int64_t, kRounds> sent{};
+    for (const Loads& loads : loads_) {
+      int64_t bytes = 0;
+      for (size_t round = 0; round < kRounds; ++round) {
+        bytes += loads.shrinks[round];
+        sent[round] = std::max(sent[round], bytes);
+      }
+    }
+    for (size_t worker = 0; worker < loads_.size(); ++worker) {
+      const Loads& loads = loads_[worker];
+      std::array<uint64_t, kRounds> leads{};
+      for (size_t round = 0; round < kRounds; ++round) {
+        int64_t bytes = 0;
+        for (const int64_t shrink : loads.shrinks) bytes += shrink;
+        uint64_t& lead = leads[round];
+        while (lead < loads.units.size() && bytes < sent[round] + kMeetBytes) {
+          bytes += loads.units[lead++];
+        }
+      }
+      uint64_t* words = out_->words.data();
+      words[kCoresAt + worker * kCoreWords + kCoreRest] |= Fields(0, 0, leads[0], leads[1]);
+      for (size_t round = 0; round < kRounds; ++round) {
+        if (loads.expand_at[round] == 0) continue;
+        // The first item has none before it; another's sums are early enough if they are asked for
+        // before the last unit of the one before.
+        if (loads.units_before[round] == 0 || leads[round] >= loads.units_before[round]) {
+          words[loads.expand_at[round] + kItemShape] |= Fields(0, 0, 0, kLate);
+        }
+      }
+    }
   }
 
   // The number of the identity times `scale`.
@@ -208,20 +263,29 @@ class Lowering {
       // Few rows of a split expand leave quickly: there wide chunks are better loaded ahead.
       const int32_t halves = split_ && rows < kRowsThatTakeTime ? 1 : 2;
       const int32_t wide = std::max(kLeastChunk, (columns / 16 + halves - 1) / halves);
-      const int32_t chunk =
+      const int32_t most =
           16 *
           std::max(1, std::min({kWeightFractals / std::max(tiles, 1), kYFractals / blocks, wide}));
-      const int32_t chunks = (columns + chunk - 1) / chunk;
+      // Chunks of one width, as nearly as can be.
+      const int32_t chunks = (columns + most - 1) / most;
+      const int32_t chunk = (columns / 16 + chunks - 1) / chunks * 16;
+      // Cores that share tiles begin at different ones; split items share none.
+      const int32_t start = split_ ? 0 : worker * chunks / in_.plan->workers;
       members_.push_back(Fields(first_run, runs_.size(), first_tile, static_cast<uint64_t>(tiles)));
-      members_.push_back(Fields(static_cast<uint64_t>(chunk),
-                                static_cast<uint64_t>(worker * chunks / in_.plan->workers), 0, 0));
+      members_.push_back(Fields(static_cast<uint64_t>(chunk), static_cast<uint64_t>(start), 0, 0));
+      if (split_ && item.y != 0) {
+        for (int32_t at = 0; at < columns; at += chunk) {
+          loads_[static_cast<size_t>(worker)].units.push_back(
+              int64_t{std::min(chunk, columns - at)} * (tiles * 16 + rows) * 2);
+        }
+      }
     }
     const auto tiles = static_cast<int32_t>(tiles_.size() / kTileWords);
     const auto most_rows = static_cast<int32_t>(in_.arch == Arch::k2201 ? kMaxRows : kMaxRows2002);
-    const auto most = static_cast<int32_t>(split_ ? kSplitRowRanks : kMaxRowRanks);
-    if (rows > most_rows || blocks * 16 * tiles * 16 > most) {
+    const auto most_row_ranks = static_cast<int32_t>(split_ ? kSplitRowRanks : kMaxRowRanks);
+    if (rows > most_rows || blocks * 16 * tiles * 16 > most_row_ranks) {
       return OutOfRange(Where(item.part) + ": expected items of at most " +
-                        std::to_string(most_rows) + " rows and " + std::to_string(most) +
+                        std::to_string(most_rows) + " rows and " + std::to_string(most_row_ranks) +
                         " rows x ranks, found " + std::to_string(rows) + " rows and " +
                         std::to_string(tiles * 16) + " ranks");
     }
@@ -251,6 +315,7 @@ class Lowering {
   const LoweringInput& in_;
   LoraProgram* out_;
   bool split_ = false;
+  std::vector<Loads> loads_;
   std::vector<float> scales_;
   std::vector<uint64_t> runs_;
   std::vector<uint64_t> members_;

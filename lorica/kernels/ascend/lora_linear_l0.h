@@ -1,0 +1,61 @@
+// Device code of the operator on both architectures: local tensors by address, L1 -> L0, and one
+// product. Free functions; C++17, no standard library.
+#pragma once
+
+#include "kernel_operator.h"
+#include "lorica/kernels/ascend/lora_program.h"
+
+namespace lorica {
+namespace ascend {
+
+using AscendC::HardEvent;
+using AscendC::TPosition;
+
+template <typename E>
+__aicore__ inline AscendC::LocalTensor<E> At(TPosition where, uint32_t byte, uint32_t elements) {
+  return AscendC::LocalTensor<E>(where, byte, elements);
+}
+__aicore__ inline uint32_t Least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+// `count` fractals from L1 to L0: `stride` fractals apart there, `gap` between them here.
+template <typename E>
+__aicore__ inline void Load(TPosition where, uint32_t to, uint32_t from, uint32_t count,
+                            uint32_t stride, uint32_t gap) {
+  constexpr uint32_t fractal = kFractalBytes / sizeof(E);
+  AscendC::LoadData2DParams load;
+  load.startIndex = 0;
+  load.repeatTimes = static_cast<uint8_t>(count);
+  load.srcStride = static_cast<uint16_t>(stride);
+  load.dstGap = static_cast<uint16_t>(gap);
+  load.ifTranspose = false;
+  const TPosition source = where == TPosition::A2 ? TPosition::A1 : TPosition::B1;
+  AscendC::LoadData(At<E>(where, to, ((count - 1) * (gap + 1) + 1) * fractal),
+                    At<E>(source, from, ((count - 1) * stride + 1) * fractal), load);
+}
+
+// L0C[rows, columns] (+)= L0A[rows, inner] * L0B[inner, columns]; places in bytes. Rows are padded:
+// one row alone would be taken for a vector.
+struct Product {
+  uint32_t to = 0;
+  uint32_t a = 0;
+  uint32_t b = 0;
+  uint32_t rows = 0;
+  uint32_t columns = 0;
+  uint32_t inner = 0;
+  bool first = false;
+};
+
+template <typename T>
+__aicore__ inline void Multiply(const Product& p) {
+  AscendC::MmadParams params;
+  params.m = static_cast<uint16_t>(p.rows);
+  params.n = static_cast<uint16_t>(p.columns);
+  params.k = static_cast<uint16_t>(p.inner);
+  params.cmatrixInitVal = p.first;
+  AscendC::Mmad(At<float>(TPosition::CO1, p.to, p.rows * p.columns),
+                At<T>(TPosition::A2, p.a, p.rows * p.inner),
+                At<T>(TPosition::B2, p.b, p.inner * p.columns), params);
+}
+
+}  // namespace ascend
+}  // namespace lorica
