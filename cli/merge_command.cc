@@ -45,7 +45,7 @@ void AddMergeCommand(CLI::App* app, int* exit_code) {
   CLI::App* command =
       app->add_subcommand("merge", "write base and adapter as one model folder: W + scale * B * A");
   auto flags = std::make_shared<MergeFlags>();
-  command->add_option("MODEL", flags->model, "Hugging Face folder")->required();
+  command->add_option("MODEL", flags->model, "Hugging Face folder, or a GGUF file")->required();
   command->add_option("ADAPTER", flags->adapter, "adapter folder")->required();
   command->add_option("OUT", flags->out, "folder to make")->required();
   command

@@ -13,6 +13,7 @@
 #include "lorica/formats/json.h"
 #include "lorica/formats/model_files.h"
 #include "lorica/lora/module_map.h"
+#include "lorica/model/hf_config.h"
 #include "lorica/model/merged_rows.h"
 #include "lorica/model/model_source.h"
 
@@ -42,18 +43,26 @@ DType OutputType(const TensorView& view, MergedType type) {
   return type == MergedType::kKeep ? view.dtype : DType::kF32;
 }
 
+// A tensor of the folder that is written.
+struct OutputTensor {
+  std::string name;
+  Shape shape;
+  DType type = DType::kF32;
+  std::unique_ptr<TensorRows> base;
+  const lora::SiteFactors* factors = nullptr;  // what is added to it
+};
+
 // u64 length, then the JSON that names each tensor's type, shape and place.
-std::string Header(const std::vector<const NamedTensor*>& tensors, MergedType type) {
+std::string Header(const std::vector<OutputTensor>& tensors) {
   boost::json::object object;
   object["__metadata__"] = {{"format", "pt"}};
   int64_t at = 0;
-  for (const NamedTensor* tensor : tensors) {
-    const DType out = OutputType(tensor->view, type);
-    const int64_t bytes = ElementsToBytes(out, tensor->view.elements());
-    boost::json::array shape(tensor->view.shape.begin(), tensor->view.shape.end());
-    object[tensor->name] = {{"dtype", TypeName(out)},
-                            {"shape", std::move(shape)},
-                            {"data_offsets", boost::json::array{at, at + bytes}}};
+  for (const OutputTensor& tensor : tensors) {
+    const int64_t bytes = ElementsToBytes(tensor.type, tensor.base->n() * tensor.base->k());
+    boost::json::array shape(tensor.shape.begin(), tensor.shape.end());
+    object[tensor.name] = {{"dtype", TypeName(tensor.type)},
+                           {"shape", std::move(shape)},
+                           {"data_offsets", boost::json::array{at, at + bytes}}};
     at += bytes;
   }
   std::string json = boost::json::serialize(object);
@@ -73,12 +82,11 @@ Status WriteRow(std::span<const float> row, DType type, FileSystem::File* file) 
   return file->Append(std::as_bytes(std::span(halves)));
 }
 
-Status WriteTensor(const NamedTensor& tensor, const lora::SiteFactors* factors, MergedType type,
-                   FileSystem::File* file) {
-  const TensorRows base(tensor.view, 0);
+Status WriteTensor(const OutputTensor& tensor, FileSystem::File* file) {
   std::optional<MergedRows> merged;
-  if (factors != nullptr) merged.emplace(&base, *factors);
-  const kernels::RowSource& rows = merged ? static_cast<const kernels::RowSource&>(*merged) : base;
+  if (tensor.factors != nullptr) merged.emplace(tensor.base.get(), *tensor.factors);
+  const kernels::RowSource& rows =
+      merged ? static_cast<const kernels::RowSource&>(*merged) : *tensor.base;
   std::vector<float> row(static_cast<size_t>(rows.k()));
   for (int64_t n = 0; n < rows.n(); ++n) {
     rows.ReadRow(n, row);
@@ -86,27 +94,49 @@ Status WriteTensor(const NamedTensor& tensor, const lora::SiteFactors* factors, 
       return InvalidArgument(tensor.name + ": row " + std::to_string(n) +
                              " of the merged weight is not finite");
     }
-    LORICA_RETURN_IF_ERROR(WriteRow(row, OutputType(tensor.view, type), file));
+    LORICA_RETURN_IF_ERROR(WriteRow(row, tensor.type, file));
   }
   return OkStatus();
 }
 
-Status WriteWeights(const formats::SafetensorsSet& set, const Model& model,
-                    const lora::Adapter& adapter, MergedType type, FileSystem::File* file) {
-  const std::vector<const NamedTensor*>& tensors = set.tensors();
-  const std::string header = Header(tensors, type);
+Status WriteWeights(const std::vector<OutputTensor>& tensors, const lora::Adapter& adapter,
+                    FileSystem::File* file) {
+  const std::string header = Header(tensors);
   LORICA_RETURN_IF_ERROR(file->Append(std::as_bytes(std::span(header))));
   size_t merged = 0;
-  for (const NamedTensor* tensor : tensors) {
-    const std::optional<lora::SiteId> site = SiteOf(tensor->name, model.sites());
-    const lora::SiteFactors* factors = site ? FindFactors(adapter, *site) : nullptr;
-    merged += factors != nullptr ? 1 : 0;
-    LORICA_RETURN_IF_ERROR(WriteTensor(*tensor, factors, type, file));
+  for (const OutputTensor& tensor : tensors) {
+    merged += tensor.factors != nullptr ? 1 : 0;
+    LORICA_RETURN_IF_ERROR(WriteTensor(tensor, file));
   }
   // Never a silent no-op.
   if (merged == adapter.sites().size()) return OkStatus();
   return Internal("the adapter acts on " + std::to_string(adapter.sites().size()) +
-                  " linears and the folder names " + std::to_string(merged) + " of them");
+                  " linears and the model names " + std::to_string(merged) + " of them");
+}
+
+std::vector<OutputTensor> FolderTensors(const formats::SafetensorsSet& set,
+                                        const lora::SiteSpace& sites, const lora::Adapter& adapter,
+                                        MergedType type) {
+  std::vector<OutputTensor> tensors;
+  for (const NamedTensor* tensor : set.tensors()) {
+    const std::optional<lora::SiteId> site = SiteOf(tensor->name, sites);
+    tensors.push_back({tensor->name, tensor->view.shape, OutputType(tensor->view, type),
+                       std::make_unique<TensorRows>(tensor->view, 0),
+                       site ? FindFactors(adapter, *site) : nullptr});
+  }
+  return tensors;
+}
+
+// Of a GGUF file, under their Hugging Face names and in that order of rows, in f32.
+Result<std::vector<OutputTensor>> GgufTensors(ModelSource* source, const lora::Adapter& adapter) {
+  std::vector<OutputTensor> tensors;
+  for (const NamedShape& named : TensorsOf(source->config())) {
+    LORICA_ASSIGN_OR_RETURN(auto rows, source->Take(named.name, named.shape));
+    const std::optional<lora::SiteId> site = SiteOf(named.name, {source->config().layers});
+    tensors.push_back({named.name, named.shape, DType::kF32, std::move(rows),
+                       site ? FindFactors(adapter, *site) : nullptr});
+  }
+  return tensors;
 }
 
 Status WriteText(FileSystem* files, const std::string& path, std::string_view text) {
@@ -141,16 +171,25 @@ Status CopySmallFiles(FileSystem* files, const std::string& from, const std::str
 Status MergeFolder(const std::string& model_path, const Model& model, const lora::Adapter& adapter,
                    MergedType type, const std::string& out) {
   std::error_code error;
-  if (!fs::is_directory(model_path, error)) {
-    return Unimplemented(model_path +
-                         ": expected a Hugging Face folder to merge into (a GGUF file has no "
-                         "config.json and tokenizer.json to go with it; tools/gguf_to_hf.py makes "
-                         "a folder of one, and serve --merge takes the file as it is)");
-  }
   if (fs::exists(out, error)) return AlreadyExists(out + ": is there already");
-  LORICA_ASSIGN_OR_RETURN(
-      const formats::SafetensorsSet set,
-      formats::SafetensorsSet::Open(model_path, "model", MappedFile::Mode::kMap));
+  const bool is_folder = fs::is_directory(model_path, error);
+  std::vector<OutputTensor> tensors;
+  std::optional<formats::SafetensorsSet> set;  // whichever the tensors point into
+  std::unique_ptr<ModelSource> gguf;
+  std::string config;
+  if (is_folder) {
+    LORICA_ASSIGN_OR_RETURN(
+        auto opened, formats::SafetensorsSet::Open(model_path, "model", MappedFile::Mode::kMap));
+    set.emplace(std::move(opened));
+    tensors = FolderTensors(*set, model.sites(), adapter, type);
+  } else {
+    if (type == MergedType::kKeep) {
+      return Unimplemented(model_path + ": --dtype keep: a merged weight has no blocks to keep");
+    }
+    LORICA_ASSIGN_OR_RETURN(gguf, ModelSource::Open(model_path));
+    LORICA_ASSIGN_OR_RETURN(tensors, GgufTensors(gguf.get(), adapter));
+    LORICA_ASSIGN_OR_RETURN(config, ToHfConfig(gguf->config()));
+  }
   const std::unique_ptr<FileSystem> files = MakePosixFileSystem();
   const std::string partial = out + ".partial";
   const auto write = [&]() -> Status {
@@ -159,10 +198,11 @@ Status MergeFolder(const std::string& model_path, const Model& model, const lora
     {
       LORICA_ASSIGN_OR_RETURN(const std::unique_ptr<FileSystem::File> file,
                               files->Create(partial + "/model.safetensors"));
-      LORICA_RETURN_IF_ERROR(WriteWeights(set, model, adapter, type, file.get()));
+      LORICA_RETURN_IF_ERROR(WriteWeights(tensors, adapter, file.get()));
       LORICA_RETURN_IF_ERROR(file->Sync());
     }
-    LORICA_RETURN_IF_ERROR(CopySmallFiles(files.get(), model_path, partial, type));
+    LORICA_RETURN_IF_ERROR(is_folder ? CopySmallFiles(files.get(), model_path, partial, type)
+                                     : WriteText(files.get(), partial + "/config.json", config));
     LORICA_RETURN_IF_ERROR(files->SyncFolder(partial));
     return files->Rename(partial, out);
   };

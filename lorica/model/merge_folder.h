@@ -15,9 +15,10 @@ enum class MergedType : uint8_t {
   kKeep,     // each in its checkpoint's type, rounded once
 };
 
-// Writes the folder `out`, which must not exist, from the folder `model_path` that `model` was
-// loaded from: model.safetensors, config.json and every other small file (tokenizer and the like).
-// It appears whole or not at all. UNIMPLEMENTED for GGUF, which lacks those files.
+// Writes the folder `out`, which must not exist, from the folder or GGUF file `model_path` that
+// `model` was loaded from: model.safetensors, config.json and, of a folder, every other small file
+// (tokenizer and the like). It appears whole or not at all. UNIMPLEMENTED for kKeep of a GGUF file,
+// and for what config.json cannot say of it.
 Status MergeFolder(const std::string& model_path, const Model& model, const lora::Adapter& adapter,
                    MergedType type, const std::string& out);
 

@@ -27,3 +27,5 @@ python3 tests/end_to_end/live_adapters.py --lorica "$lorica" --model $tiny/llama
   --adapters $tiny/llama/adapters
 python3 tests/parity/check_merge.py --lorica "$lorica" --model $tiny/llama \
   --adapters $tiny/llama/adapters
+python3 tests/parity/check_merge.py --lorica "$lorica" --model $tiny/llama_gguf/model.gguf \
+  --adapters $tiny/llama_gguf/adapters --tokenizer $tiny/llama

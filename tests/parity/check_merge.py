@@ -3,12 +3,13 @@
 log-probabilities of some prompts, by transformers if it can be imported, else by Lorica itself on
 the written folder, with those of Lorica's dynamic path in fp32.
 
-  check_merge.py --lorica PATH --model FOLDER --adapters FOLDER [--tolerance 2e-4]
+  check_merge.py --lorica PATH --model FOLDER_OR_GGUF --adapters FOLDER [--tolerance 2e-4] [--tokenizer FOLDER]
 """
 import argparse
 import json
 import pathlib
 import random
+import shutil
 import subprocess
 import tempfile
 
@@ -51,6 +52,8 @@ def main():
     parser.add_argument("--model", required=True)
     parser.add_argument("--adapters", required=True, type=pathlib.Path)
     parser.add_argument("--tolerance", type=float, default=2e-4)
+    parser.add_argument("--tokenizer", type=pathlib.Path,
+                        help="a folder whose tokenizer Lorica takes where the merged has none")
     args = parser.parse_args()
     try:
         import transformers  # noqa: F401
@@ -58,15 +61,17 @@ def main():
     except ImportError:
         judge = "lorica on the written folder"
         rated_by = lambda model, prompts: rate(args.lorica, model, prompts, "base")
-    vocab = json.loads(pathlib.Path(args.model, "config.json").read_text())["vocab_size"]
-    rng = random.Random(4)
-    prompts = [[rng.randrange(vocab) for _ in range(n)] for n in (2, 17, 60)]
     worst = 0.0
     for adapter in sorted(args.adapters.iterdir()):
         with tempfile.TemporaryDirectory() as folder:
             merged = pathlib.Path(folder, "merged")
             subprocess.run([args.lorica, "merge", args.model, str(adapter), str(merged)],
                            check=True)
+            if args.tokenizer and not (merged / "tokenizer.json").exists():
+                shutil.copy(args.tokenizer / "tokenizer.json", merged)
+            vocab = json.loads((merged / "config.json").read_text())["vocab_size"]
+            rng = random.Random(4)
+            prompts = [[rng.randrange(vocab) for _ in range(n)] for n in (2, 17, 60)]
             theirs = rated_by(str(merged), prompts)
         ours = rate(args.lorica, args.model, prompts, adapter.name, "--adapters",
                     str(args.adapters))
