@@ -86,7 +86,7 @@ class Expand {
     }
   }
 
-  // y and B of a chunk to L0, and y * I: all that needs no S.
+  // y and B of a chunk to L0.
   __aicore__ inline Place Stage(const Item& item, const Chunks& chunk) {
     const uint32_t half = weight_turn_++ & 1;
     const uint32_t tile = y_tile_;
@@ -112,6 +112,7 @@ class Expand {
     return {half, tile};
   }
 
+  // y * I, which needs no S.
   __aicore__ inline void AddY(const Item& item, const Chunks& chunk, const Place& place) {
     AscendC::WaitFlag<HardEvent::MTE1_M>(2 + place.half);
     AscendC::WaitFlag<HardEvent::FIX_M>(place.tile);

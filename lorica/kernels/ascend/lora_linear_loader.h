@@ -38,7 +38,8 @@ class Loader {
     shrinks_ = FieldOf(share, 2) + FieldOf(share, 3);
     sum_items_ = items_;
     last_items_ = FieldOf(rest, 1);
-    for (uint32_t r = 0; r < kRounds; ++r) lead_[r] = FieldOf(rest, 2 + r);
+    lead_[0] = FieldOf(rest, 2);
+    lead_[1] = FieldOf(rest, 3);
     sum_at_ = first;
     if (shrinks_ + items_ > 0) item_.Read(words_, first);
     k_ = item_.column_begin;

@@ -4,6 +4,9 @@
 // whole, 867 us, and MTE2, 861.9 us; its picture of the profile has all five): half, A [30720,
 // 1024] * B [4096, 1024]^T to half, 24 cores of 1,800 MHz, base block 128 x 256 x 64, which makes
 // 160 output tiles of 16 Mmads a core. A slice of it runs here, and its tiles are counted up.
+// Two more, both in the text of "Matmul High-Level API Enabling MDL Template" (the same guide,
+// atlas_ascendc_best_practices_10_10009), before the change: half, [128, 1024] * [1024, 30720], 24
+// cores, the same base block, one block a copy; the longest aic_time and the mean aic_mte2_time.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +26,7 @@ constexpr int kCores = 24;
 
 // `tiles` output tiles a core, everything read in L2: of the 1.2 GB that the cores read in all,
 // 71 MB come from memory.
-Timeline RunTiles(int tiles) {
+Timeline RunTiles(int tiles, bool w_in_l2 = true) {
   auto sim = OpenSim("910B1");
   ProductParams<half> p;
   p.m = 128;
@@ -39,13 +42,20 @@ Timeline RunTiles(int tiles) {
   p.w = w.data();
   p.y = y.data();
   AddVector(sim.get(), "x", &x, {true, /*in_l2=*/true});
-  AddVector(sim.get(), "w", &w, {true, /*in_l2=*/true});
+  AddVector(sim.get(), "w", &w, {true, w_in_l2});
   AddVector(sim.get(), "y", &y);
   LaunchOptions options;
   options.blocks = kCores;
   const LaunchResult result = sim->Launch(options, [&] { ProductKernel<half>(p); });
   EXPECT_TRUE(result.report.ok()) << result.report.ToString();
   return result.timeline;
+}
+
+void Compare(const Published& published, double modelled) {
+  const double error = modelled / published.cycles - 1;
+  std::printf("| %s | %.0f | %.0f | %+.1f %% |\n", published.column, published.cycles, modelled,
+              error * 100);
+  EXPECT_LT(std::fabs(error), published.most_error) << published.column;
 }
 
 TEST(PublishedTest, AProfiledProductOnTwentyFourCores) {
@@ -68,12 +78,19 @@ TEST(PublishedTest, AProfiledProductOnTwentyFourCores) {
                              per_run(three.busy[PIPE_MTE2], one.busy[PIPE_MTE2]),
                              per_run(three.busy[PIPE_FIX], one.busy[PIPE_FIX])};
   std::printf("| column | published cycles | modelled | error |\n|---|---|---|---|\n");
-  for (size_t i = 0; i < std::size(published); ++i) {
-    const double error = modelled[i] / published[i].cycles - 1;
-    std::printf("| %s | %.0f | %.0f | %+.1f %% |\n", published[i].column, published[i].cycles,
-                modelled[i], error * 100);
-    EXPECT_LT(std::fabs(error), published[i].most_error) << published[i].column;
-  }
+  for (size_t i = 0; i < std::size(published); ++i) Compare(published[i], modelled[i]);
+}
+
+// There W comes as rows of 512 bytes and x as rows of 128, a small block at a time: the vendor's
+// page says that such copies use the path badly, and the model has no cost for it. So its figure is
+// a lower bound here, far below; the operator's copies are of 16 KB in one piece.
+TEST(PublishedTest, SmallBlocksCostMoreThanTheModelKnows) {
+  constexpr double kMhz = 1800;
+  const Timeline cold = RunTiles(5, /*w_in_l2=*/false);
+  std::printf("| column | published cycles | modelled | error |\n|---|---|---|---|\n");
+  Compare({"aic_time, small blocks", 83.68 * kMhz, 0.6}, cold.cycles);
+  Compare({"aic_mte2_time, small blocks", 75.64 * kMhz, 0.6}, cold.busy[PIPE_MTE2]);
+  EXPECT_LT(cold.cycles, 83.68 * kMhz);
 }
 
 }  // namespace

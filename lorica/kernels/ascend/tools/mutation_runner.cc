@@ -60,6 +60,7 @@ std::vector<SlotId> Slots(int32_t rows, int32_t adapters, int32_t run) {
       {{1168, {176}, {128, 40}, {}}, Slots(256, 2, 128), 1, 128},
       {{1680, {176}, {48}, {}}, Slots(200, 1, 110), 1, 96},
       {{144, {176}, {256}, {}}, Slots(128, 1, 64), 1, 64},
+      {{144, {256}, {16}, {}}, Slots(128, 1, 64), 1, 64},    // full chunks
       {{3600, {80}, {16}, {}}, Slots(256, 1, 128), 1, 128},  // eight slices of 128 rows
   };
   struct Way {
