@@ -3,6 +3,8 @@
 // longer than everything built on it.
 #pragma once
 
+#include <chrono>
+
 #include "lorica/base/machine.h"
 #include "lorica/base/memory_tag.h"
 #include "lorica/base/thread_pool.h"
@@ -12,6 +14,22 @@ namespace lorica {
 
 struct MachineContext {
   explicit MachineContext(int threads) : facts(ReadMachineFacts()), pool(threads) {}
+
+  // pool.Run, what it takes to begin and to end counted as kTeam.
+  template <class Region>
+  void RunTeam(const Region& region) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point called = Clock::now();
+    Clock::time_point began;
+    Clock::time_point ended;
+    pool.Run([&](const TeamMember& member) {
+      if (member.thread == 0) began = Clock::now();
+      region(member);
+      if (member.thread == 0) ended = Clock::now();
+    });
+    const Clock::duration outside = (began - called) + (Clock::now() - ended);
+    trace.Add(Zone::kTeam, std::chrono::duration_cast<std::chrono::nanoseconds>(outside).count());
+  }
 
   MachineFacts facts;
   ThreadPool pool;

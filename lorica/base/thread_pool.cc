@@ -8,6 +8,8 @@ namespace {
 
 // About 20 us of pauses: longer than the imbalance inside a step, far shorter than a time slice.
 constexpr int kSpins = 1000;
+// What lies between two regions of busy steps: choosing rows, answering, planning.
+constexpr int kOuterSpins = 2000;
 
 inline void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -25,7 +27,7 @@ void Barrier::Wait() {
     generation_.notify_all();
     return;
   }
-  for (int i = 0; i < kSpins; ++i) {
+  for (int i = 0; i < spins_; ++i) {
     if (generation_.load(std::memory_order_acquire) != generation) return;
     Pause();
   }
@@ -42,7 +44,8 @@ IndexRange SplitRange(int64_t n, int64_t parts, int64_t index) {
   return {begin, begin + base + (index < extra ? 1 : 0)};
 }
 
-ThreadPool::ThreadPool(int threads) : threads_(threads), inner_(threads), outer_(threads) {
+ThreadPool::ThreadPool(int threads)
+    : threads_(threads), inner_(threads, kSpins), outer_(threads, kOuterSpins) {
   LORICA_CHECK(threads >= 1);
   workers_.reserve(static_cast<size_t>(threads - 1));
   for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { WorkerLoop(i); });
@@ -54,15 +57,15 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::Run(const std::function<void(const TeamMember&)>& region) {
+void ThreadPool::RunErased(const Erased& region) {
   const ScopedFlushDenormals flush;
   if (threads_ == 1) {
-    region(TeamMember{});
+    region.call(region.region, TeamMember{});
     return;
   }
-  region_ = &region;
+  region_ = region;
   outer_.Wait();
-  region(TeamMember{0, threads_, &inner_});
+  region.call(region.region, TeamMember{0, threads_, &inner_});
   outer_.Wait();
 }
 
@@ -71,7 +74,7 @@ void ThreadPool::WorkerLoop(int thread) {
   while (true) {
     outer_.Wait();
     if (stop_) return;
-    (*region_)(TeamMember{thread, threads_, &inner_});
+    region_.call(region_.region, TeamMember{thread, threads_, &inner_});
     outer_.Wait();
   }
 }

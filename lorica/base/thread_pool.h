@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -17,7 +16,7 @@ namespace lorica {
 // then parks, so that an idle or oversubscribed machine does not burn a core.
 class Barrier {
  public:
-  explicit Barrier(int threads) : threads_(threads) {}
+  Barrier(int threads, int spins) : threads_(threads), spins_(spins) {}
   Barrier(const Barrier&) = delete;
   Barrier& operator=(const Barrier&) = delete;
 
@@ -25,6 +24,7 @@ class Barrier {
 
  private:
   const int threads_;
+  const int spins_;
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<uint32_t> generation_{0};
 };
@@ -62,17 +62,29 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const { return threads_; }
-  // Runs `region` once on each thread and returns when all have ended. Not reentrant.
-  void Run(const std::function<void(const TeamMember&)>& region);
+  // Runs region(TeamMember) once on each thread and returns when all have ended. Not reentrant.
+  // Allocates nothing.
+  template <class Region>
+  void Run(const Region& region) {
+    RunErased({&region, [](const void* r, const TeamMember& member) {
+                 (*static_cast<const Region*>(r))(member);
+               }});
+  }
 
  private:
+  // A region without its type.
+  struct Erased {
+    const void* region = nullptr;
+    void (*call)(const void* region, const TeamMember& member) = nullptr;
+  };
+  void RunErased(const Erased& region);
   void WorkerLoop(int thread);
 
   const int threads_;
-  Barrier inner_;                                                   // handed to the region
-  Barrier outer_;                                                   // start and end of a region
-  const std::function<void(const TeamMember&)>* region_ = nullptr;  // published by outer_
-  bool stop_ = false;                                               // published by outer_
+  Barrier inner_;      // handed to the region
+  Barrier outer_;      // start and end of a region
+  Erased region_;      // published by outer_
+  bool stop_ = false;  // published by outer_
   std::vector<std::thread> workers_;
 };
 

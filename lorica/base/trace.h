@@ -11,11 +11,19 @@ namespace lorica {
 
 // In alphabetical order; ZoneName follows it.
 enum class Zone : uint8_t {
+  kAnswer,
   kAttention,
   kBatch,
+  kCallDown,
+  kCallGateUp,
+  kCallO,
+  kCallQkv,
   kEmbed,
+  kHead,
+  kKvWrite,
   kLinear,  // base product, with the expand in its epilogue where the step has LoRA
-  kLogits,
+  kLogitStats,
+  kLogits,  // norm, head and statistics
   kLoraExpand,
   kLoraShrink,
   kNorm,
@@ -24,8 +32,9 @@ enum class Zone : uint8_t {
   kSample,
   kSchedule,
   kStep,
+  kTeam,  // until a region's threads have come together, and at its end
 };
-inline constexpr int kZones = static_cast<int>(Zone::kStep) + 1;
+inline constexpr int kZones = static_cast<int>(Zone::kTeam) + 1;
 
 std::string_view ZoneName(Zone zone);
 

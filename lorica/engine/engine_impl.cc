@@ -166,6 +166,7 @@ void Engine::Impl::BuildStep(std::span<const ScheduledRows> scheduled) {
 
 void Engine::Impl::Answer(std::span<const ScheduledRows> scheduled,
                           const std::vector<LogitReader::Row>& rows) {
+  const TraceScope scope(&context->trace, Zone::kAnswer);
   size_t next = 0;  // uses are in the order of `scheduled`
   for (const ScheduledRows& entry : scheduled) {
     Sequence* sequence = entry.sequence;

@@ -246,6 +246,62 @@ TEST(Attention, Int8IsNearWhatWasWritten) {
   }
 }
 
+// No thread writes what another one rotates: each does both alone, whenever it comes.
+TEST(Attention, KvWriteMayFollowRope) {
+  constexpr int32_t kRows = 5, kHeads = 6, kKvHeads = 3, kDim = 8;
+  std::vector<std::unique_ptr<Backend>> backends = AllBackends();
+  backends.push_back(OpenReferenceBackend(Sums::kF32));
+  std::mt19937 random(90);
+  std::normal_distribution<float> normal;
+  const auto fill = [&](size_t n) {
+    std::vector<float> out(n);
+    for (float& value : out) value = normal(random);
+    return out;
+  };
+  const std::vector<float> q = fill(kRows * kHeads * kDim);
+  const std::vector<float> k = fill(kRows * kKvHeads * kDim);
+  const std::vector<float> table = fill(kRows * kDim / 2);
+  const std::vector<int32_t> positions = {0, 1, 0, 1, 2};
+  const int32_t pages[] = {0, 1};
+  const AttentionSequence sequences[] = {{.row_begin = 0, .rows = 2, .pages = pages},
+                                         {.row_begin = 2, .rows = 3, .pages = pages + 1}};
+  for (const auto& backend : backends) {
+    std::vector<std::vector<std::byte>> written;
+    for (const std::vector<int>& order : {std::vector<int>{0}, {0, 1, 2, 3}, {3, 2, 1, 0}}) {
+      std::vector<float> my_q = q;
+      std::vector<float> my_k = k;
+      KvLayout layout{.layers = 1, .kv_heads = kKvHeads, .head_dim = kDim};
+      std::vector<std::byte> bytes(static_cast<size_t>(2 * layout.PageBytes()));
+      RopeParams rope;
+      rope.q = my_q.data();
+      rope.k = my_k.data();
+      rope.q_stride = kHeads * kDim;
+      rope.k_stride = kKvHeads * kDim;
+      rope.rows = kRows;
+      rope.heads = kHeads;
+      rope.kv_heads = kKvHeads;
+      rope.head_dim = rope.rotary_dims = kDim;
+      rope.positions = positions.data();
+      rope.cos_table = rope.sin_table = table.data();
+      KvWriteParams write;
+      write.k = my_k.data();
+      write.v = k.data();
+      write.k_stride = write.v_stride = kKvHeads * kDim;
+      write.layout = layout;
+      write.pages = bytes.data();
+      write.sequences = sequences;
+      for (const int thread : order) {
+        const TeamMember member{thread, static_cast<int>(order.size()), nullptr};
+        backend->Rope(rope, member);
+        backend->KvWrite(write, member);
+      }
+      written.push_back(bytes);
+    }
+    EXPECT_EQ(written[1], written[0]) << backend->name();
+    EXPECT_EQ(written[2], written[0]) << backend->name();
+  }
+}
+
 // A neighbour full of infinities and NaN changes no bit of the others.
 TEST(Attention, NonFiniteNeighboursAreAlone) {
   for (const DType dtype : {DType::kBF16, DType::kI8})

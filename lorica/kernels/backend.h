@@ -2,7 +2,7 @@
 // that the step has opened, on every thread with the same Params; each call ends with its results
 // complete on this thread's share only, and the caller Syncs before another thread's share is
 // read (LoraLinear Syncs inside, after packing x and between shrink and expand; Attention where
-// threads share a sequence).
+// threads share a sequence, LogitStats where they share a row).
 // Implementations: ReferenceBackend (scalar, believed by reading), CpuBackend (SIMD). Immutable
 // after it is opened; shared by any thread.
 #pragma once

@@ -58,6 +58,7 @@ struct LinearProblem {
   DType weight_dtype = DType::kBF16;
   ActivationType activation_type = ActivationType::kF32;
   bool add_to_output = false;
+  Combine combine = Combine::kNone;
   std::vector<int64_t> n;                           // of each part
   std::vector<std::vector<float>> w;                // of each part, [N, K]
   std::vector<std::vector<float>> bias;             // of each part, empty: none
@@ -148,6 +149,7 @@ class PackedProblem {
     params.k = problem_.k;
     params.activation_type = problem_.activation_type;
     params.parts = parts;
+    params.combine = problem_.combine;
     params.plan = &plan;
     params.segments = &segments;
     params.table = &table_;

@@ -74,6 +74,35 @@ TEST_F(LinearTest, OddShapesInEveryType) {
   }
 }
 
+TEST_F(LinearTest, GateAndUpEndInTheBitsOfSwiGlu) {
+  backends_.push_back(OpenReferenceBackend(Sums::kF32));
+  for (const auto& backend : backends_) {
+    for (const int threads : {1, 2, 3}) {
+      ThreadPool pool(threads);
+      for (const size_t rows : {1, 7, 40}) {
+        LinearProblem problem = RandomProblem({75, {150, 150}, {8}}, 31);
+        std::mt19937 random(32);
+        const std::vector<float> x =
+            RandomFloats(static_cast<int64_t>(rows) * problem.k, DType::kF32, 1.0f, &random);
+        std::vector<SlotId> slots(rows, kBaseModel);
+        slots.back() = SlotId{0};
+        const PackedProblem packed(problem, *backend, &context_);
+        auto want = packed.Run(&pool, x, slots);
+        SwiGluParams params;
+        params.gate = want[0].data();
+        params.up = want[1].data();
+        params.y = want[0].data();
+        params.rows = static_cast<int64_t>(rows);
+        params.width = params.gate_stride = params.up_stride = params.y_stride = 150;
+        pool.Run([&](const TeamMember& member) { backend->SwiGlu(params, member); });
+        problem.combine = Combine::kSwiGlu;
+        EXPECT_EQ(packed.Run(&pool, x, slots)[0], want[0])
+            << backend->name() << " rows " << rows << " threads " << threads;
+      }
+    }
+  }
+}
+
 TEST_F(LinearTest, OneColumnOneRowOneK) {
   ExpectAllMatch(RandomProblem({1, {1}, {1}}, 5), Slots({0}), 6);
   ExpectAllMatch(RandomProblem({2, {17}, {}}, 7), Slots({-1, -1}), 8);

@@ -73,6 +73,12 @@ struct LinearPart {
   Epilogue epilogue;
 };
 
+// What becomes of a call's parts once they are complete.
+enum class Combine : uint8_t {
+  kNone,
+  kSwiGlu,  // of two parts, gate and up: y of gate becomes silu(gate) * up
+};
+
 // LoraLinear: y = x * W^T (+ LoRA) for the sites that read the same x. Without LoRA (`plan` null
 // or empty) it is the base product alone and calls no LoRA kernel.
 struct LinearParams {
@@ -82,6 +88,7 @@ struct LinearParams {
   int64_t k = 0;
   ActivationType activation_type = ActivationType::kF32;
   std::span<const LinearPart> parts;  // at most lora::kMaxCallSites
+  Combine combine = Combine::kNone;
 
   const lora::LoraPlan* plan = nullptr;
   const lora::SegmentTable* segments = nullptr;
@@ -103,7 +110,8 @@ struct RmsNormParams {
   float epsilon = 1e-5f;
 };
 
-// Rotates q and k in place.
+// Rotates q and k in place. KvWrite of the same rows may follow without a Sync: both share (row, kv
+// head) pairs out alike.
 // Half-split (Hugging Face) pairing: (i, i + rotary_dims / 2).
 struct RopeParams {
   float* q = nullptr;    // [rows, heads, head_dim]
@@ -160,7 +168,8 @@ struct AttentionSequence {
   const int32_t* pages = nullptr;  // page ids by position / 16, covering position_begin + rows
 };
 
-// Writes K and V of the step's rows into their pages (rounded to the page's type).
+// Writes K and V of the step's rows, which the sequences cover, into their pages (rounded to the
+// page's type).
 struct KvWriteParams {
   const float* k = nullptr;  // [rows, kv_heads * head_dim]
   const float* v = nullptr;
@@ -209,6 +218,20 @@ struct SwiGluParams {
   int64_t y_stride = 0;
 };
 
+// What a call with Combine::kSwiGlu ends with.
+inline SwiGluParams SwiGluOf(const LinearParams& p) {
+  SwiGluParams params;
+  params.gate = p.parts[0].y;
+  params.up = p.parts[1].y;
+  params.y = p.parts[0].y;
+  params.rows = p.rows;
+  params.width = p.parts[0].weight->n;
+  params.gate_stride = p.parts[0].y_stride;
+  params.up_stride = p.parts[1].y_stride;
+  params.y_stride = p.parts[0].y_stride;
+  return params;
+}
+
 // y[r] = row tokens[r] of the table (a Weight, since a tied head shares it), as f32.
 struct EmbedParams {
   const Weight* table = nullptr;  // [vocab, D]
@@ -225,12 +248,22 @@ struct RowStats {
   double sum_exp = 0.0;  // of exp(logit - max)
   bool finite = true;    // every logit is finite
 };
+// Sums over the vocabulary are cut at multiples of this many ids.
+inline constexpr int64_t kVocabBlock = 4096;
+constexpr int64_t VocabBlocks(int64_t vocab) { return (vocab + kVocabBlock - 1) / kVocabBlock; }
+// Of a row's ids in one block: where threads share a row.
+struct VocabBlockStats {
+  float max = 0.0f;
+  bool finite = true;
+  double sum_exp = 0.0;
+};
 struct LogitStatsParams {
   const float* logits = nullptr;
   int64_t rows = 0;
   int64_t vocab = 0;
   int64_t stride = 0;
-  RowStats* stats = nullptr;  // [rows]
+  RowStats* stats = nullptr;          // [rows]
+  VocabBlockStats* blocks = nullptr;  // [rows][VocabBlocks(vocab)], scratch
 };
 
 }  // namespace lorica::kernels

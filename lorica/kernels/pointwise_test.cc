@@ -148,7 +148,9 @@ TEST_F(PointwiseTest, LogitStats) {
       p.logits = logits.data();
       p.rows = 3;
       p.vocab = p.stride = vocab;
+      std::vector<VocabBlockStats> blocks(static_cast<size_t>(3 * VocabBlocks(vocab)));
       p.stats = stats.data();
+      p.blocks = blocks.data();
       pool->Run([&](const TeamMember& member) { backend.LogitStats(p, member); });
       std::vector<float> out;
       for (const RowStats& s : stats) {
@@ -157,6 +159,37 @@ TEST_F(PointwiseTest, LogitStats) {
       }
       return out;
     });
+  }
+}
+
+TEST_F(PointwiseTest, ThreadsThatShareARowOfLogitsChangeNoBit) {
+  constexpr int64_t kVocab = 5 * kVocabBlock + 77;
+  std::vector<float> logits = Random(5 * kVocab, 5.0f);
+  logits[kVocab + 3] = std::nanf("");  // row 1 alone
+  for (const auto& backend : backends_) {
+    std::vector<RowStats> first;
+    for (const int threads : {1, 2, 3, 7}) {
+      for (const int64_t rows : {1, 3, 5}) {
+        ThreadPool pool(threads);
+        std::vector<RowStats> stats(static_cast<size_t>(rows));
+        std::vector<VocabBlockStats> blocks(static_cast<size_t>(rows * VocabBlocks(kVocab)));
+        LogitStatsParams p;
+        p.logits = logits.data();
+        p.rows = rows;
+        p.vocab = p.stride = kVocab;
+        p.stats = stats.data();
+        p.blocks = blocks.data();
+        pool.Run([&](const TeamMember& member) { backend->LogitStats(p, member); });
+        if (threads == 1 && rows == 5) first = stats;
+        for (size_t row = 0; row < stats.size() && !first.empty(); ++row) {
+          ASSERT_EQ(stats[row].finite, row != 1);
+          if (row == 1) continue;
+          ASSERT_EQ(stats[row].max, first[row].max) << backend->name() << " threads " << threads;
+          ASSERT_EQ(stats[row].argmax, first[row].argmax);
+          ASSERT_EQ(stats[row].sum_exp, first[row].sum_exp);
+        }
+      }
+    }
   }
 }
 
@@ -172,7 +205,9 @@ TEST_F(PointwiseTest, LogitStatsSeesWhatIsNotFinite) {
         p.logits = logits.data();
         p.rows = 1;
         p.vocab = p.stride = 33;
+        VocabBlockStats block;
         p.stats = &stats;
+        p.blocks = &block;
         backend->LogitStats(p, TeamMember{});
         EXPECT_FALSE(stats.finite) << backend->name();
       }

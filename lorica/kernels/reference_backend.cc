@@ -374,6 +374,10 @@ void ReferenceBackend::LoraLinear(const LinearParams& params, const TeamMember& 
   } else {
     Linear<float>(params, member);
   }
+  if (params.combine == Combine::kSwiGlu) {
+    member.Sync();
+    SwiGlu(SwiGluOf(params), member);
+  }
 }
 
 void ReferenceBackend::RmsNorm(const RmsNormParams& p, const TeamMember& member) const {
@@ -388,29 +392,33 @@ void ReferenceBackend::RmsNorm(const RmsNormParams& p, const TeamMember& member)
 }
 
 void ReferenceBackend::Rope(const RopeParams& p, const TeamMember& member) const {
-  const IndexRange rows = SplitRange(p.rows, member);
-  for (int64_t row = rows.begin; row < rows.end; ++row) {
-    for (int64_t h = 0; h < p.heads; ++h) {
+  const IndexRange items = SplitRange(p.rows * p.kv_heads, member);
+  const int64_t group = p.heads / p.kv_heads;
+  for (int64_t item = items.begin; item < items.end; ++item) {
+    const int64_t row = item / p.kv_heads;
+    const int64_t kv_head = item % p.kv_heads;
+    for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
       RotateHead(p, p.positions[row], p.q + row * p.q_stride + h * p.head_dim);
     }
-    for (int64_t h = 0; h < p.kv_heads; ++h) {
-      RotateHead(p, p.positions[row], p.k + row * p.k_stride + h * p.head_dim);
-    }
+    RotateHead(p, p.positions[row], p.k + row * p.k_stride + kv_head * p.head_dim);
   }
 }
 
 void ReferenceBackend::KvWrite(const KvWriteParams& p, const TeamMember& member) const {
   const KvLayout& kv = p.layout;
-  int64_t item = 0;  // a row, dealt out in turn
+  int64_t rows = 0;
+  for (const AttentionSequence& sequence : p.sequences) rows += sequence.rows;
+  const IndexRange mine = SplitRange(rows * kv.kv_heads, member);
   for (const AttentionSequence& sequence : p.sequences) {
-    for (int32_t i = 0; i < sequence.rows; ++i, ++item) {
-      if (item % member.threads != member.thread) continue;
+    for (int32_t i = 0; i < sequence.rows; ++i) {
       const int64_t row = sequence.row_begin + i;
       const int64_t position = sequence.position_begin + i;
       const int64_t slot = position % kv.page_tokens;
       std::byte* layer = p.pages + sequence.pages[position / kv.page_tokens] * kv.PageBytes() +
                          p.layer * kv.LayerBytes();
       for (int64_t h = 0; h < kv.kv_heads; ++h) {
+        const int64_t item = row * kv.kv_heads + h;
+        if (item < mine.begin || item >= mine.end) continue;
         const int64_t column = h * kv.head_dim;
         StoreRow(kv, p.k + row * p.k_stride + column, slot, KIndex(kv, 0, slot), kv.page_tokens,
                  KOf(kv, layer, h));

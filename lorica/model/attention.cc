@@ -22,14 +22,11 @@ void RunRope(const Step& step, const TeamMember& member) {
   params.cos_table = step.rope->cos();
   params.sin_table = step.rope->sin();
   step.model->backend().Rope(params, member);
-  member.Sync();
 }
 
-void RunAttention(const Step& step, int32_t layer,
-                  std::span<const kernels::AttentionSequence> asking, const TeamMember& member) {
-  const TraceScope scope(step.TraceOf(member), Zone::kAttention);
-  const ModelConfig& config = step.model->config();
-  Activations& buffers = *step.buffers;
+void RunKvWrite(const Step& step, int32_t layer, const TeamMember& member) {
+  const TraceScope scope(step.TraceOf(member), Zone::kKvWrite);
+  const Activations& buffers = *step.buffers;
   kernels::KvWriteParams write;
   write.k = buffers.k.data();
   write.v = buffers.v.data();
@@ -41,7 +38,13 @@ void RunAttention(const Step& step, int32_t layer,
   write.sequences = step.sequences;
   step.model->backend().KvWrite(write, member);
   member.Sync();
+}
 
+void RunAttention(const Step& step, int32_t layer,
+                  std::span<const kernels::AttentionSequence> asking, const TeamMember& member) {
+  const TraceScope scope(step.TraceOf(member), Zone::kAttention);
+  const ModelConfig& config = step.model->config();
+  Activations& buffers = *step.buffers;
   kernels::AttentionParams attend;
   attend.q = buffers.q.data();
   attend.out = buffers.attention.data();
@@ -94,6 +97,7 @@ void RunAttentionBlock(const Step& step, int32_t layer,
             member);
   }
   RunRope(step, member);
+  RunKvWrite(step, layer, member);
   RunAttention(step, layer, asking, member);
 }
 

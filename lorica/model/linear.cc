@@ -29,6 +29,22 @@ std::span<const Projection> ProjectionsOf(CallKind call) {
   return {};
 }
 
+Zone ZoneOf(CallKind call) {
+  switch (call) {
+    case CallKind::kQkv:
+      return Zone::kCallQkv;
+    case CallKind::kO:
+      return Zone::kCallO;
+    case CallKind::kGateUp:
+      return Zone::kCallGateUp;
+    case CallKind::kDown:
+      return Zone::kCallDown;
+    case CallKind::kHead:
+      break;
+  }
+  return Zone::kHead;
+}
+
 }  // namespace
 
 lora::CallSites SitesOf(const ModelConfig& config, int32_t layer, CallKind call) {
@@ -45,6 +61,7 @@ lora::CallSites SitesOf(const ModelConfig& config, int32_t layer, CallKind call)
 }
 
 void RunCall(const Step& step, const CallRun& run, const TeamMember& member) {
+  const TraceScope scope(step.TraceOf(member), ZoneOf(run.call));
   const lora::SiteSpace space = step.model->sites();
   const LayerWeights& layer = step.layer(run.layer);
   const std::span<const Projection> projections = ProjectionsOf(run.call);
@@ -65,6 +82,7 @@ void RunCall(const Step& step, const CallRun& run, const TeamMember& member) {
   params.k = run.x->width();
   params.activation_type = step.model->activation_type();
   params.parts = {parts.data(), projections.size()};
+  params.combine = run.combine;
   params.plan =
       step.plans[static_cast<size_t>(run.layer * kLayerCalls + static_cast<int32_t>(run.call))];
   params.segments = step.segments;

@@ -19,6 +19,7 @@ struct CallRun {
   const Rows* x = nullptr;
   std::span<Rows* const> outputs;
   bool add = false;
+  kernels::Combine combine = kernels::Combine::kNone;
 };
 void RunCall(const Step& step, const CallRun& run, const TeamMember& member);
 

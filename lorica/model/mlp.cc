@@ -14,22 +14,13 @@ void RunMlpBlock(const Step& step, int32_t layer, const TeamMember& member) {
           member);
 
   Rows* const gate_up[] = {&buffers.gate, &buffers.up};
-  RunCall(
-      step,
-      {.call = lora::CallKind::kGateUp, .layer = layer, .x = &buffers.normed, .outputs = gate_up},
-      member);
-
-  kernels::SwiGluParams params;
-  params.gate = buffers.gate.data();
-  params.up = buffers.up.data();
-  params.y = buffers.gate.data();
-  params.rows = step.rows;
-  params.width = buffers.gate.width();
-  params.gate_stride = buffers.gate.width();
-  params.up_stride = buffers.up.width();
-  params.y_stride = buffers.gate.width();
-  step.model->backend().SwiGlu(params, member);
-  member.Sync();
+  RunCall(step,
+          {.call = lora::CallKind::kGateUp,
+           .layer = layer,
+           .x = &buffers.normed,
+           .outputs = gate_up,
+           .combine = kernels::Combine::kSwiGlu},
+          member);
 
   Rows* const residual[] = {&buffers.residual};
   RunCall(step,

@@ -62,11 +62,13 @@ struct Transformer::Impl {
         planner(m->backend().plan_limits(c->pool.threads())),
         wanted_planner(m->backend().plan_limits(c->pool.threads())) {
     stats.resize(kLogitRows);
+    vocab_blocks.resize(static_cast<size_t>(kLogitRows * kernels::VocabBlocks(m->config().vocab)));
   }
 
   void PlanCalls(lora::StepPlanner* with, int32_t layer, lora::CallKind first);
   void RunLayers(const Step& step, const TeamMember& member);
   void RunLastLayer(const Step& step, const TeamMember& member);
+  void RunHeadProduct(const Step& step, int64_t rows, const TeamMember& member);
   void RunHead(const Step& step, IndexRange rows, const TeamMember& member);
 
   const Model* model;
@@ -89,6 +91,7 @@ struct Transformer::Impl {
   std::vector<kernels::AttentionSequence> sequences;
   int32_t logit_rows = 0;  // of the batch that Forward ran: the first of the residual stream
   std::vector<kernels::RowStats> stats;
+  std::vector<kernels::VocabBlockStats> vocab_blocks;
 };
 
 Transformer::Transformer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -222,7 +225,26 @@ void Transformer::Forward(const Batch& batch, KvPages* pages) {
   step.plans = impl.plans;
   step.s_scratch = reinterpret_cast<float*>(impl.s_scratch.data());
   step.trace = &impl.context->trace;
-  impl.context->pool.Run([&](const TeamMember& member) { impl.RunLayers(step, member); });
+  impl.context->RunTeam([&](const TeamMember& member) { impl.RunLayers(step, member); });
+}
+
+void Transformer::Impl::RunHeadProduct(const Step& step, int64_t rows, const TeamMember& member) {
+  const TraceScope scope(step.TraceOf(member), Zone::kHead);
+  kernels::LinearPart part;
+  part.weight = &model->weights().head_weight();
+  part.site = model->sites().Head();
+  part.y = buffers.logits.data();
+  part.y_stride = buffers.logits.width();
+  kernels::LinearParams linear;
+  linear.x = buffers.head_input.data();
+  linear.rows = rows;
+  linear.x_stride = buffers.head_input.width();
+  linear.k = buffers.head_input.width();
+  linear.activation_type = model->activation_type();
+  linear.parts = {&part, 1};
+  linear.packed_x = buffers.packed_x.data();
+  model->backend().LoraLinear(linear, member);
+  member.Sync();
 }
 
 void Transformer::Impl::RunHead(const Step& step, IndexRange rows, const TeamMember& member) {
@@ -234,28 +256,16 @@ void Transformer::Impl::RunHead(const Step& step, IndexRange rows, const TeamMem
            .weight = &model->weights().final_norm},
           member);
 
-  kernels::LinearPart part;
-  part.weight = &model->weights().head_weight();
-  part.site = model->sites().Head();
-  part.y = buffers.logits.data();
-  part.y_stride = buffers.logits.width();
-  kernels::LinearParams linear;
-  linear.x = buffers.head_input.data();
-  linear.rows = rows.size();
-  linear.x_stride = buffers.head_input.width();
-  linear.k = buffers.head_input.width();
-  linear.activation_type = model->activation_type();
-  linear.parts = {&part, 1};
-  linear.packed_x = buffers.packed_x.data();
-  model->backend().LoraLinear(linear, member);
-  member.Sync();
+  RunHeadProduct(step, rows.size(), member);
 
+  const TraceScope stats_scope(step.TraceOf(member), Zone::kLogitStats);
   kernels::LogitStatsParams reduce;
   reduce.logits = buffers.logits.data();
   reduce.rows = rows.size();
   reduce.vocab = model->config().vocab;
   reduce.stride = buffers.logits.width();
   reduce.stats = stats.data();
+  reduce.blocks = vocab_blocks.data();
   model->backend().LogitStats(reduce, member);
 }
 
@@ -268,7 +278,7 @@ Transformer::Logits Transformer::ComputeLogits(int32_t begin, int32_t count) {
     step.buffers = &impl.buffers;
     step.trace = &impl.context->trace;
     const IndexRange rows{begin, int64_t{begin} + count};
-    impl.context->pool.Run([&](const TeamMember& member) { impl.RunHead(step, rows, member); });
+    impl.context->RunTeam([&](const TeamMember& member) { impl.RunHead(step, rows, member); });
   }
   return {.values = impl.buffers.logits.data(),
           .stride = impl.buffers.logits.width(),

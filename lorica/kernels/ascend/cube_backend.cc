@@ -125,6 +125,7 @@ void CubeBackend::LoraLinear(const kernels::LinearParams& params, const TeamMemb
       }
     }
   }
+  if (params.combine == kernels::Combine::kSwiGlu) SwiGlu(kernels::SwiGluOf(params), TeamMember{});
 }
 
 }  // namespace lorica::ascend

@@ -65,7 +65,9 @@ inline void StoreKvRow(const KvLayout& kv, const KvRow& at) {
 
 inline void KvWrite(const KvWriteParams& p, const TeamMember& member) {
   const KvLayout& kv = p.layout;
-  int64_t item = 0;  // (row, head), dealt out in turn
+  int64_t rows = 0;
+  for (const AttentionSequence& sequence : p.sequences) rows += sequence.rows;
+  const IndexRange mine = SplitRange(rows * kv.kv_heads, member);  // as Rope has them
   for (const AttentionSequence& sequence : p.sequences) {
     for (int32_t i = 0; i < sequence.rows; ++i) {
       const int64_t row = sequence.row_begin + i;
@@ -74,8 +76,9 @@ inline void KvWrite(const KvWriteParams& p, const TeamMember& member) {
       const int64_t scale = slot * static_cast<int64_t>(sizeof(float));
       std::byte* layer = p.pages + sequence.pages[position / kPageTokens] * kv.PageBytes() +
                          p.layer * kv.LayerBytes();
-      for (int32_t h = 0; h < kv.kv_heads; ++h, ++item) {
-        if (item % member.threads != member.thread) continue;
+      for (int32_t h = 0; h < kv.kv_heads; ++h) {
+        const int64_t item = row * kv.kv_heads + h;
+        if (item < mine.begin || item >= mine.end) continue;
         const int64_t column = int64_t{h} * kv.head_dim;
         StoreKvRow(kv, {.row = p.k + row * p.k_stride + column,
                         .head = layer + kv.KOffset(h),

@@ -188,6 +188,10 @@ HWY_INLINE W16 ExpW(const W16& x) {
   }
   return out;
 }
+HWY_INLINE W16 SwiGluW(const W16& gate, const W16& up) {
+  const W16 silu = DivW(gate, AddW(Splat<16>(1.0f), ExpW(SubW(Splat<16>(0.0f), gate))));
+  return MulW(silu, up);
+}
 HWY_INLINE float ExpScalar(float x) {
   alignas(64) float lanes[16];
   Store<16>(ExpW(Splat<16>(x)), lanes);

@@ -172,6 +172,22 @@ inline void MultiplyGroups(GroupWalk* groups, EarlyBlocks* early, LinearState* s
   }
 }
 
+// This worker's columns, which lie alike in gate and up.
+inline void SwiGluColumns(const LinearParams& p, const TeamMember& member) {
+  LORICA_DCHECK(p.parts.size() == 2 && p.parts[0].weight->n == p.parts[1].weight->n);
+  const lora::ColumnRange columns =
+      lora::WorkerColumns(p.parts[0].weight->n, kPanelColumns, member.threads, member.thread);
+  for (int64_t row = 0; row < p.rows; ++row) {
+    float* gate = p.parts[0].y + row * p.parts[0].y_stride;
+    const float* up = p.parts[1].y + row * p.parts[1].y_stride;
+    for (int64_t n = columns.begin; n < columns.end; n += 16) {
+      const int64_t left = columns.end - n;
+      const W16 y = SwiGluW(LoadFirst(gate + n, left, 0.0f), LoadFirst(up + n, left, 0.0f));
+      StoreFirst(y, gate + n, left);
+    }
+  }
+}
+
 // The dot reads bf16 panels only; it is also the shrink's beside quantised weights.
 inline bool DotServes(const LinearParams& p) {
   return p.activation_type == ActivationType::kBf16 &&
@@ -252,6 +268,7 @@ inline void RunLinear(const LinearParams& p, const LinearMeans& means, const Tea
   }
   if (!state.x_is_packed || state.has_lora) member.Sync();
   MultiplyGroups(&groups, &early, &state);
+  if (p.combine == Combine::kSwiGlu) SwiGluColumns(p, member);
   if (state.has_lora && state.trace != nullptr) {
     const auto nanoseconds = [](std::chrono::steady_clock::duration time) {
       return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
