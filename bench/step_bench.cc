@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/floor.h"
+#include "bench/step_breakdown.h"
 #include "bench/timing.h"
 #include "lorica/base/machine_context.h"
 #include "lorica/engine/engine.h"
@@ -141,7 +142,7 @@ class World {
   }
 
   // Seconds of each step in which every sequence decodes.
-  Result<std::vector<double>> Decode(bool adapters) {
+  Result<std::vector<double>> Decode(bool adapters, StepBreakdown* breakdown) {
     int32_t first_tokens = 0;
     int32_t ended = 0;
     Status failed;
@@ -169,9 +170,12 @@ class World {
     bool more = true;
     while (more && engine_->WaitForWork()) {
       const bool decoding = first_tokens == options_.sequences && ended == 0;
+      context_.trace.Reset();
       const double begin = NowSeconds();
       more = engine_->Step();
-      if (decoding && ended == 0) seconds.push_back(NowSeconds() - begin);
+      if (!decoding || ended != 0) continue;
+      seconds.push_back(NowSeconds() - begin);
+      breakdown->Add(seconds.back(), context_.trace);
     }
     LORICA_RETURN_IF_ERROR(failed);
     if (seconds.empty()) {
@@ -187,19 +191,15 @@ class World {
              const std::vector<double>& ratios) {
     const model::ModelConfig& config = model_->config();
     const auto weights = static_cast<double>(context_.ledger.bytes(MemoryTag::kWeights));
-    const double position = options_.context + options_.steps / 2.0;
-    const kernels::KvLayout layout = engine::KvLayoutOf(config, engine_->options().kv_dtype);
-    const double kv = options_.sequences * position * static_cast<double>(layout.PageBytes()) /
-                      kernels::kPageTokens;
+    const double kv = KvBytes();
     const double kv_elements =
-        options_.sequences * position * 2.0 * config.kv_heads * config.head_dim * config.layers;
+        options_.sequences * Position() * 2.0 * config.kv_heads * config.head_dim * config.layers;
     // The embedding is read again as the tied head; an untied one is looked up by row only.
     const double untied = config.tied_head ? 0.0 : static_cast<double>(config.vocab) * config.width;
     // The peak of int8 products is not measured: their floor is that of reading alone.
-    const bool quantized = options_.weights != "auto" && options_.weights != "bf16";
-    const double flops = quantized ? 0.0
-                                   : 2.0 * options_.sequences * (weights / 2.0 - untied) +
-                                         2.0 * kv_elements * config.heads / config.kv_heads;
+    const double flops = quantized() ? 0.0
+                                     : 2.0 * options_.sequences * (weights / 2.0 - untied) +
+                                           2.0 * kv_elements * config.heads / config.kv_heads;
     const Quartiles b = Summarize(base);
     const Quartiles l = Summarize(lora);
     const kernels::ActivationType activations = model_->activation_type();
@@ -226,10 +226,28 @@ class World {
     PrintMemory(out);
   }
 
+  void Print(const std::string& title, const StepBreakdown& breakdown, std::FILE* out) const {
+    breakdown.Print(title,
+                    {.model = model_.get(),
+                     .rows = options_.sequences,
+                     .kv_bytes = KvBytes(),
+                     .has_flops = !quantized()},
+                    *floor_, out);
+  }
+
   void Sample() { floor_->Sample(); }
   void PrintHead(std::FILE* out) { PrintMachine(context_.pool.threads(), backend_->name(), out); }
 
  private:
+  bool quantized() const { return options_.weights != "auto" && options_.weights != "bf16"; }
+  // Of the middle step.
+  double Position() const { return options_.context + options_.steps / 2.0; }
+  double KvBytes() const {
+    const kernels::KvLayout layout =
+        engine::KvLayoutOf(model_->config(), engine_->options().kv_dtype);
+    return options_.sequences * Position() * static_cast<double>(layout.PageBytes()) /
+           kernels::kPageTokens;
+  }
   static std::string AdapterName(int32_t index) { return "tenant-" + std::to_string(index); }
 
   void PrintMemory(std::FILE* out) const {
@@ -267,17 +285,26 @@ Status Run(const StepBenchOptions& options, std::FILE* out) {
   std::vector<double> base;
   std::vector<double> lora;
   std::vector<double> ratios;
+  StepBreakdown base_parts;
+  StepBreakdown lora_parts;
   for (int turn = 0; turn <= options.turns; ++turn) {
     world.Sample();
-    LORICA_ASSIGN_OR_RETURN(const std::vector<double> b, world.Decode(false));
+    StepBreakdown warming;
+    LORICA_ASSIGN_OR_RETURN(const std::vector<double> b,
+                            world.Decode(false, turn == 0 ? &warming : &base_parts));
     world.Sample();
-    LORICA_ASSIGN_OR_RETURN(const std::vector<double> l, world.Decode(true));
+    LORICA_ASSIGN_OR_RETURN(const std::vector<double> l,
+                            world.Decode(true, turn == 0 ? &warming : &lora_parts));
     if (turn == 0) continue;  // warms pages and caches
     base.insert(base.end(), b.begin(), b.end());
     lora.insert(lora.end(), l.begin(), l.end());
     ratios.push_back(Summarize(b).median / Summarize(l).median);
   }
   world.Print(out, base, lora, ratios);
+  if (options.breakdown) {
+    world.Print("base alone", base_parts, out);
+    world.Print("an adapter a sequence", lora_parts, out);
+  }
   return OkStatus();
 }
 

@@ -17,6 +17,7 @@ struct StepBenchOptions {
   int32_t context = 16;  // prompt tokens of each sequence
   int32_t steps = 16;    // decode steps timed in each turn
   int32_t turns = 3;
+  bool breakdown = false;  // where a step's time goes
 };
 
 // Prints the table to `out`; the exit status.

@@ -112,6 +112,8 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   bench->add_option("--turns", step->turns, "turns of base, then adapters")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  bench->add_flag("--breakdown", step->breakdown,
+                  "where a step's time goes, part by part, beside the floor of each");
   bench->callback([=] { *exit_code = bench::RunStepBench(*step, stdout); });
 }
 
