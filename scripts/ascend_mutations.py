@@ -16,13 +16,19 @@ import argparse
 import collections
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
 
+# Of the processor's time: the unchanged kernel takes one or two.
+SECONDS = 15
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDER = 'lorica/kernels/ascend/'
 KERNELS = {
-    'lora_linear': ['lora_linear_item.h', 'lora_linear_loader.h', 'lora_linear_cube.h', 'lora_linear.cpp',
+    'lora_linear': ['lora_linear_item.h', 'lora_linear_memory.h', 'lora_linear_l0.h',
+                    'lora_linear_loader.h', 'lora_linear_shrink.h', 'lora_linear_expand.h',
+                    'lora_linear_sums.h', 'lora_linear_cube.h', 'lora_linear.cpp',
                     'lora_linear_split.cpp'],
     'lora_linear_310': ['lora_linear_310.cpp'],
     'vector_baseline': ['vector_baseline.cpp'],
@@ -93,7 +99,7 @@ def numeric(expr):
     if re.fullmatch(r'(x_|y_|a_|b_|s_|w_|wide|part|sums|sum|out|done|in|y|x|s|b|a|from|pipe_|source|where|'
                     r'y_new|b_new|x_in_|a_in_|s_out_|s_in_|b_in_|y_in_|y_out_|x_wide_|a_wide_|'
                     r'work_|sums_|part_|wide_|y_wide_|lanes_|every_lane|lanes|first|!kFused|'
-                    r'kTileA|kTileB|item_|words_|span|member|first_group|lanes\[lane\])', expr):
+                    r'kTileA|kTileB|identity_|item_|item|chunk|chunks_|product|place|words_|span|member|first_group|lanes\[lane\])', expr):
         return False
     if expr.startswith(('sums[', 'x_[', 'y_[', 'w_[', 'weights_[', 'from[', 's_[', 'a_[', 'b_[', 'part[',
                         'source', 'lanes[')):
@@ -170,15 +176,18 @@ class File:
             self.drop(m.start(), '%s dropped' % m.group(1))
 
     def assignments(self):
-        for m in re.finditer(r'(?<=\n)\s+(params|load|enhanced)\.(\w+) = ', self.blank):
+        for m in re.finditer(r'(?<=\n)\s+(params|load|enhanced|product)\.(\w+) = ', self.blank):
             end = self.blank.index(';', m.end())
             expr = self.text[m.end():end]
             what = m.group(1) + '.' + m.group(2)
             if 'Mode' in expr:
                 continue
-            if expr in ('true', 'false') or m.group(2) == 'cmatrixInitVal':
+            if expr in ('true', 'false') or m.group(2) in ('cmatrixInitVal', 'first'):
                 self.flip(m.end(), end, what)
-            elif m.group(2) in ('m', 'n', 'k', 'nSize', 'dValue', 'srcStride', 'dstStride'):
+            elif m.group(2) in ('to', 'a', 'b'):
+                self.shift(m.end(), end, (512, -512), what)
+            elif m.group(2) in ('m', 'n', 'k', 'nSize', 'dValue', 'srcStride', 'dstStride', 'rows', 'columns',
+                                'inner'):
                 self.shift(m.end(), end, (16, -16, 1), what)
             else:
                 self.shift(m.end(), end, (1, -1), what)
@@ -247,6 +256,8 @@ class File:
             for a, b in split_args(self.blank, m.end(), end - 1):
                 self.shift(a, b, (16,), 'Least of')
         for m in re.finditer(r'\? (\w+) : (\w+);', self.blank):
+            if 'constexpr' in self.blank[self.blank.rfind('\n', 0, m.start()) + 1:m.start()]:
+                continue
             self.shift(m.start(1), m.end(1), (16,), 'least of')
             self.shift(m.start(2), m.end(2), (16,), 'least of')
 
@@ -255,7 +266,7 @@ class File:
             self.shift(m.start(3), m.end(3), (-512 if 'Bytes' in m.group(2) or 'At' in m.group(2) or
                                               'L0' in m.group(2) else 1,), 'constant ' + m.group(2))
 
-    def result(self):
+    def result(self, kernel):
         out, last = [], 0
         for at in sorted(self.inserts):
             out.append(self.text[last:at])
@@ -269,7 +280,7 @@ class File:
         text = re.sub(r'(?<=\n)(static )?constexpr uint32_t (k\w+) = ([^;]+);',
                       r'inline uint32_t \2F() { return \3; }\n#define \2 \2F()', text)
         text = text.replace('constexpr uint32_t elements', 'const uint32_t elements')
-        for name in KERNELS['lora_linear']:
+        for name in KERNELS[kernel]:
             text = text.replace('#include "%s%s"' % (FOLDER, name), '#include "%s"' % name)
         return text.replace('#include "kernel_operator.h"',
                             '#include "kernel_operator.h"\n#include "mutant.h"')
@@ -308,7 +319,7 @@ def build(kernel, build_dir, work):
         f.constants()
     os.makedirs(work, exist_ok=True)
     for f in files:
-        open(os.path.join(work, f.name), 'w').write(f.result())
+        open(os.path.join(work, f.name), 'w').write(f.result(kernel))
     open(os.path.join(work, 'mutant.h'), 'w').write(HEADER)
     common = ['-O1', '-ffp-contract=off', '-I' + work, '-I' + ROOT,
               '-I' + os.path.join(ROOT, FOLDER, 'sim/include'), '-w']
@@ -340,8 +351,12 @@ def build(kernel, build_dir, work):
 
 def run(program, arguments):
     try:
-        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=600,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU,
+                                                                    (SECONDS, SECONDS)))
     except subprocess.TimeoutExpired:
+        return 'hang'
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         return 'hang'
     if done.returncode < 0 or done.returncode > 3:
         return 'abort'
