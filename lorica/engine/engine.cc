@@ -62,11 +62,16 @@ Result<RequestId> Engine::Submit(Request request, EventSink sink) {
   if (!adapter.is_base()) parts.adapter_digest = adapter.version().digest();
   parts.adapter_weight = weight;
   sequence->identity = MakeKvIdentity(parts);
+  // All that it can come to hold, so that no step allocates for it.
+  const int64_t most_tokens = sequence->prompt_size + int64_t{sequence->sampling.max_tokens};
+  sequence->tokens.reserve(static_cast<size_t>(most_tokens));
+  sequence->pages.reserve(static_cast<size_t>(PagesFor(most_tokens)));
   sequence->adapter = std::move(adapter);
   sequence->adapter_weight = weight;
   if (impl_->options.prefix_reuse) {
     // Hashed here, so that the engine thread need not.
     sequence->page_keys.emplace(sequence->identity);
+    sequence->page_keys->Reserve(PagesFor(most_tokens));
     sequence->page_keys->Extend(sequence->tokens);
   }
   if (impl_->options.speculation == Speculation::kNgram) {

@@ -3,23 +3,33 @@
 #include <cstring>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "lorica/kernels/params.h"
 
 namespace lorica::engine {
 
-KvAllocator::KvAllocator(int32_t pages) : entries_(static_cast<size_t>(pages)) {
+KvAllocator::KvAllocator(int32_t pages)
+    : entries_(static_cast<size_t>(pages)), spare_places_(static_cast<size_t>(pages)) {
   LORICA_CHECK(pages >= 1);
   free_.reserve(entries_.size());
   // Descending, so that the first pages handed out are the lowest.
   for (int32_t page = pages - 1; page >= 0; --page) free_.push_back(page);
+  by_key_.reserve(entries_.size());
+  for (int32_t page = 0; page < pages; ++page) {
+    PageKey any{};
+    std::memcpy(any.data(), &page, sizeof(page));
+    by_key_.emplace(any, page);
+  }
+  spare_keys_.reserve(entries_.size());
+  while (!by_key_.empty()) spare_keys_.push_back(by_key_.extract(by_key_.begin()));
 }
 
 std::optional<int32_t> KvAllocator::Allocate(const KvIdentity& identity) {
   if (free_.empty()) {
     if (cached_.empty()) return std::nullopt;
     const int32_t oldest = cached_.front();
-    cached_.pop_front();
+    spare_places_.splice(spare_places_.end(), cached_, cached_.begin());
     DropKey(oldest);
     free_.push_back(oldest);
   }
@@ -46,7 +56,8 @@ void KvAllocator::Release(int32_t page) {
     free_.push_back(page);
     return;
   }
-  cached_.push_back(page);
+  cached_.splice(cached_.end(), spare_places_, spare_places_.begin());
+  cached_.back() = page;
   entry.place = std::prev(cached_.end());
 }
 
@@ -60,12 +71,18 @@ void KvAllocator::SetKey(int32_t page, const PageKey& key) {
   Entry& entry = entries_[static_cast<size_t>(page)];
   LORICA_CHECK(entry.references > 0);
   if (entry.key.has_value()) return;
-  if (by_key_.try_emplace(key, page).second) entry.key = key;
+  if (by_key_.contains(key)) return;
+  PageByKey::node_type node = std::move(spare_keys_.back());
+  spare_keys_.pop_back();
+  node.key() = key;
+  node.mapped() = page;
+  by_key_.insert(std::move(node));
+  entry.key = key;
 }
 
 void KvAllocator::DropKey(int32_t page) {
   Entry& entry = entries_[static_cast<size_t>(page)];
-  by_key_.erase(*entry.key);
+  spare_keys_.push_back(by_key_.extract(*entry.key));
   entry.key.reset();
 }
 
@@ -78,7 +95,9 @@ std::optional<int32_t> KvAllocator::Find(const PageKey& key) const {
 void KvAllocator::Reuse(int32_t page) {
   Entry& entry = entries_[static_cast<size_t>(page)];
   LORICA_CHECK(entry.key.has_value());
-  if (entry.references++ == 0) cached_.erase(entry.place);
+  if (entry.references++ == 0) {
+    spare_places_.splice(spare_places_.end(), cached_, entry.place);
+  }
 }
 
 const KvIdentity& KvAllocator::identity(int32_t page) const {

@@ -60,13 +60,18 @@ class KvAllocator {
     size_t operator()(const PageKey& key) const;
   };
 
+  using PageByKey = std::unordered_map<PageKey, int32_t, KeyHash>;
+
   void DropKey(int32_t page);
 
   std::vector<Entry> entries_;  // [pages]
   // A stack: the page freed last is the likeliest to be in cache.
   std::vector<int32_t> free_;
   std::list<int32_t> cached_;  // free and with a key, least recently used first
-  std::unordered_map<PageKey, int32_t, KeyHash> by_key_;
+  PageByKey by_key_;
+  // Nodes for every page, made at the start, so that no step allocates one.
+  std::list<int32_t> spare_places_;
+  std::vector<PageByKey::node_type> spare_keys_;
 };
 
 // Pages that hold `tokens` positions.

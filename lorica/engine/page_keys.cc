@@ -6,15 +6,14 @@ namespace lorica::engine {
 
 void PageKeys::Extend(std::span<const int32_t> tokens) {
   const size_t pages = tokens.size() / kernels::kPageTokens;
-  formats::Sha256 hash;
   while (keys_.size() < pages) {
     // A chain: a key names everything before its page too. The identity is in every link, so that
     // it could change inside a prompt.
-    hash.Update(std::as_bytes(std::span(identity_.digest)));
-    if (!keys_.empty()) hash.Update(std::as_bytes(std::span(keys_.back())));
-    hash.Update(
+    hash_.Update(std::as_bytes(std::span(identity_.digest)));
+    if (!keys_.empty()) hash_.Update(std::as_bytes(std::span(keys_.back())));
+    hash_.Update(
         std::as_bytes(tokens.subspan(keys_.size() * kernels::kPageTokens, kernels::kPageTokens)));
-    keys_.push_back(hash.Finish());
+    keys_.push_back(hash_.Finish());
   }
 }
 

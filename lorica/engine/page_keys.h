@@ -20,10 +20,13 @@ class PageKeys {
 
   // Keys of all full pages of `tokens`, of which those keyed before are a prefix.
   void Extend(std::span<const int32_t> tokens);
+  // Room for `pages`, so that Extend need not allocate.
+  void Reserve(int64_t pages) { keys_.reserve(static_cast<size_t>(pages)); }
   const std::vector<PageKey>& keys() const { return keys_; }
 
  private:
   KvIdentity identity_;
+  formats::Sha256 hash_;  // kept, since to make one allocates
   std::vector<PageKey> keys_;  // by page
 };
 

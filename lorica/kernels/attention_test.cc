@@ -201,14 +201,14 @@ TEST(Attention, BitsDependOnTheSequenceAlone) {
 // are taken in.
 TEST(Attention, ThreadsThatShareASequenceChangeNoBit) {
   uint32_t seed = 70;
-  for (const int32_t group : {1, 2, 3, 4, 5, 7, 8, 9, 14, 32}) {
+  for (const int32_t group : {1, 2, 3, 5, 7, 8, 26}) {
     const DType dtype = group % 2 == 0 ? DType::kI8 : DType::kBF16;
     // The last position decodes.
-    const World world({group, 1, 32, dtype}, {1030, 40, 1030}, ++seed);
+    const World world({group, 1, 32, dtype}, {1030, 40, 800}, ++seed);
     std::vector<float> first;
     for (const auto& backend : AllBackends()) {
       const auto want = RunAll(world, *backend, 1, 1030, {0, 1, 2});
-      for (const int threads : {2, 3, 5}) {
+      for (const int threads : {2, 5}) {
         const auto got = RunAll(world, *backend, threads, 1029, {1, 2, 0});
         ASSERT_EQ(got, want) << backend->name() << " threads " << threads << " group " << group;
       }

@@ -11,7 +11,7 @@
 #include <random>
 #include <tuple>
 
-#include "lorica/lora/allocation_count.h"
+#include "lorica/base/allocation_count.h"
 
 namespace lorica::lora {
 namespace {
