@@ -30,18 +30,22 @@ class Publisher {
           // As the server's thread that takes adapters in.
           LowerThreadPriority(ThreadPriority::kBackground);
           for (int32_t i = 0; !over_.load(); ++i) {
-            if (!publishing_.load()) {
-              std::this_thread::sleep_for(std::chrono::milliseconds(1));
-            } else if (world->Publish(engine, "replaced", i % contents).ok()) {
+            // Asleep in the kernel: a thread that looks now and then puts others off their core.
+            publishing_.wait(false);
+            if (!over_.load() && world->Publish(engine, "replaced", i % contents).ok()) {
               published_.fetch_add(1);
             }
           }
         }) {}
   ~Publisher() {
     over_.store(true);
+    Set(true);
     thread_.join();
   }
-  void Set(bool publishing) { publishing_.store(publishing); }
+  void Set(bool publishing) {
+    publishing_.store(publishing);
+    publishing_.notify_one();
+  }
   int64_t published() const { return published_.load(); }
 
  private:
