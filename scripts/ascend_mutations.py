@@ -243,7 +243,7 @@ class File:
             if re.fullmatch(r'!?kFused|kLoadsY|items == 0|kForm == Form::k\w+', expr):
                 continue
             self.flip(m.end(), end - 1, m.group(1))
-        for m in re.finditer(r'loaded_ - x_used_ == (2)|used_ < (kSlots)', self.blank):
+        for m in re.finditer(r'loaded_ - x_used_ (?:==|<) (2)|loaded_ - used_ == (kSlots)', self.blank):
             group = 1 if m.group(1) else 2
             self.shift(m.start(group), m.end(group), (1, -1), 'limit')
         for m in re.finditer(r'const bool (\w+) = ', self.blank):
