@@ -26,7 +26,7 @@ class PageKeys {
 
  private:
   KvIdentity identity_;
-  formats::Sha256 hash_;  // kept, since to make one allocates
+  formats::Sha256 hash_;       // kept, since to make one allocates
   std::vector<PageKey> keys_;  // by page
 };
 
