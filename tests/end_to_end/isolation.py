@@ -7,10 +7,11 @@
 24 requests over the base and up to four adapters, prompts of 1 to 300 tokens, two with a common
 prefix, some of repeated tokens, some sampled with a seed, are run by run-batch in many ways: all at
 once, shuffled, alone, with other numbers of threads, sequences and tokens a step, with so few pages
-that sequences are preempted, with speculation. The choices of every custom_id must be the same text each time. Then an adapter whose
-finite weights overflow joins the batch, and nobody else's bits may change.
+that sequences are preempted, with speculation. The choices of every custom_id must be the same text
+each time. Then an adapter whose finite weights overflow joins the batch, and nobody else's bits may
+change.
 
-Without --full: one dtype, the processor's best instruction set, a few of the ways. Answers are
+Without --full: one dtype, the processor's best instruction set, a few ways that mix these. Answers are
 compared within one dtype, instruction set and type of weights. Needs Python's standard library alone.
 Exit: 0 equal, 1 not, 2 usage.
 """
@@ -165,25 +166,34 @@ def small_kv_bytes_guessing(config, dtype, kv):
 
 
 def ways(lines, config, dtype, kv, full):
-    """(name, lists of lines to run one after another, flags) for each way to run the requests."""
+    """(name, lists of lines to run one after another, flags) for each way to run the requests.
+
+    Without `full` one way holds several changes: a difference shows, and --full says whose it is.
+    """
     shuffled = random.Random(5).sample(lines, len(lines))
-    alone = [[x] for x in (lines if full else [lines[2], lines[5], lines[12]])]
-    yield "shuffled", [shuffled], []
-    yield "alone", alone, []
-    for n in (1, 2, 3) if full else (1, 3):
-        yield f"--threads {n}", [lines], ["--threads", n]
-    for n in (1, 2, 4, 8, 16, 32) if full else (1,):
-        yield f"--max-num-seqs {n}", [lines], ["--max-num-seqs", n]
-    for n in (16, 64, 512) if full else (16,):
-        yield f"--max-num-batched-tokens {n}", [lines], ["--max-num-batched-tokens", n]
     small = small_kv_bytes(config, dtype, kv)
-    yield f"--kv-bytes {small}", [shuffled], ["--kv-bytes", small, "--max-num-seqs", 32]
+    smaller = small_kv_bytes_guessing(config, dtype, kv)
     guess = ["--speculate", "ngram"]
+    yield f"--kv-bytes {small}", [shuffled], ["--kv-bytes", small, "--max-num-seqs", 32]
+    few = [*guess, "--kv-bytes", smaller, "--max-num-seqs", 32]
+    yield f"--speculate ngram --kv-bytes {smaller}", [shuffled], few
+    if not full:
+        yield "alone", [[lines[2]], [lines[5]], [lines[12]]], []
+        mixed = ["--threads", 3, "--max-num-batched-tokens", 16]
+        yield "shuffled, 3 threads, 16 tokens a step", [shuffled], mixed
+        mixed = ["--threads", 1, "--max-num-seqs", 3]
+        yield "1 thread, 3 sequences", [lines], mixed
+        return
+    yield "shuffled", [shuffled], []
+    yield "alone", [[x] for x in lines], []
+    for n in (1, 2, 3):
+        yield f"--threads {n}", [lines], ["--threads", n]
+    for n in (1, 2, 4, 8, 16, 32):
+        yield f"--max-num-seqs {n}", [lines], ["--max-num-seqs", n]
+    for n in (16, 64, 512):
+        yield f"--max-num-batched-tokens {n}", [lines], ["--max-num-batched-tokens", n]
     yield "--speculate ngram", [lines], guess
     yield "--speculate ngram, in turn", [lines], [*guess, "--max-num-seqs", 3, "--threads", 3]
-    small = small_kv_bytes_guessing(config, dtype, kv)
-    few = [*guess, "--kv-bytes", small, "--max-num-seqs", 32]
-    yield f"--speculate ngram --kv-bytes {small}", [shuffled], few
 
 
 def read_shapes(path):
@@ -288,7 +298,10 @@ def check_all(args, runner, isa, dtype):
             shutil.copytree(pathlib.Path(args.adapters) / name, folder / name)
         write_overflowing_adapter(args.adapters, names, folder / "overflow")
         small = ["--kv-bytes", small_kv_bytes(config, dtype, runner.kv)]
-        for way, flags in (("overflowing tenant", []), ("overflowing tenant, few pages", small)):
+        overflows = [("overflowing tenant, few pages", small)]
+        if args.full:
+            overflows.append(("overflowing tenant", []))
+        for way, flags in overflows:
             failures = check_overflow(runner, lines, vocab, isa, dtype, flags, want, folder)
             failed += report(isa, dtype, runner, way, failures)
     return failed
