@@ -42,7 +42,12 @@ function(lorica_folder name)
   endif()
 endfunction()
 
-# For what computes: debug builds are -O0, which compiles in half the time.
+# For what computes: debug builds are -O0, which compiles in half the time. Under clang's UBSan the
+# three checks on every pointer made a vector kernel compile three times as long (110 s, 37 without);
+# ASan sees what they see there.
 function(lorica_always_optimised target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O1>)
+  if(LORICA_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    target_compile_options(${target} PRIVATE -fno-sanitize=null,object-size,pointer-overflow)
+  endif()
 endfunction()

@@ -3,7 +3,6 @@
 # tenants in one mixed batch. Usage: demo.sh [PROMPT]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 prompt=${1:-What is the capital of France?}
 
 scripts/install_packages.sh build model

@@ -4,7 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 total=${1:-3600}
-export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target fuzzers -- --quiet

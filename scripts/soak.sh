@@ -4,7 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 n=${1:-100000}
-export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 for preset in tsan release; do
   cmake --preset "$preset" >/dev/null
   cmake --build --preset "$preset" --target soak -- --quiet

@@ -5,8 +5,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# One cache for every checkout on this machine.
-export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 readonly FUZZ_SECONDS=${FUZZ_SECONDS:-120}  # all fuzzers together
 
 stage_begin=$SECONDS
