@@ -2,8 +2,8 @@
 # One static library a folder from its *.cc, and one test program from its *_test.cc.
 # DEPS are folders below this one, LIBS come from outside. LABELS tag the test program;
 # the label "tsan" puts it into the thread-sanitizer run.
-# What the thread-sanitizer run builds.
-add_custom_target(tsan_tests)
+add_custom_target(all_tests)
+add_custom_target(tsan_tests)  # what the thread-sanitizer run builds
 
 function(lorica_folder name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS;TEST_LIBS;LABELS;SUBDIRS" ${ARGN})
@@ -36,6 +36,7 @@ function(lorica_folder name)
     if(ARG_LABELS)
       set_tests_properties(${name}_test PROPERTIES LABELS "${ARG_LABELS}")
     endif()
+    add_dependencies(all_tests ${name}_test)
     if("tsan" IN_LIST ARG_LABELS)
       add_dependencies(tsan_tests ${name}_test)
     endif()

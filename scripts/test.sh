@@ -25,7 +25,7 @@ tests/checks/check_headers.sh
 
 stage "dev: debug with ASan and UBSan"
 cmake --preset dev >/dev/null
-cmake --build --preset dev -- --quiet
+cmake --build --preset dev --target all_tests -- --quiet
 ctest --preset dev
 
 stage "clang-tidy"
