@@ -56,10 +56,10 @@ class Attender {
   void Run(const TileShare& share, const TileShare* next) {
     share_ = &share;
     next_ = next;
-    ForEachGroup([this](auto size, int32_t first) { PackQueries<size()>(first); });
+    ForEachGroup([&](auto size, int32_t first) { PackQueries<size()>(first); });
     for (int64_t block = share.blocks.begin; block < share.blocks.end; ++block) {
       ListPages(block);
-      ForEachGroup([this, block](auto size, int32_t first) { RunBlock<size()>(block, first); });
+      ForEachGroup([&](auto size, int32_t first) { RunBlock<size()>(block, first); });
     }
     if (share.is_shared) return;
     for (auto i = static_cast<int32_t>(share.queries.begin); i < share.queries.end; ++i) {
