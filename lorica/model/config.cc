@@ -188,7 +188,7 @@ Status ReadWindows(const JsonObjectReader& json, ModelConfig* config) {
         slides = (static_cast<int64_t>(i) + 1) % pattern.value_or(6) != 0;
         config->layer[i].local_rope = slides;
       }
-      if (slides) config->layer[i].sliding_window = *window;
+      if (slides) config->layer[i].sliding_window = window.value_or(0);
     }
   }
   for (LayerConfig& layer : config->layer) {

@@ -119,7 +119,9 @@ TEST(AdapterState, WhatIsAcknowledgedAfterAFailureIsDurable) {
       ASSERT_TRUE(state.ok());
       ASSERT_EQ(Apply(state->get(), {"a", "old"}), OkStatus());
       files.FailOnce(files.operations() + fails_at);
-      if (!Apply(state->get(), last).ok()) ASSERT_EQ(Apply(state->get(), last), OkStatus());
+      if (!Apply(state->get(), last).ok()) {
+        ASSERT_EQ(Apply(state->get(), last), OkStatus());
+      }
       const Manifest acknowledged = (*state)->manifest();
       files.Restart([] { return false; });  // nothing but what was synced
       state = AdapterState::Open(&files, kRoot, &damaged);
