@@ -47,7 +47,7 @@ endfunction()
 # three checks on every pointer made a vector kernel compile three times as long (110 s, 37 without);
 # ASan sees what they see there.
 function(lorica_always_optimised target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O1>)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O2>)
   if(LORICA_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     target_compile_options(${target} PRIVATE -fno-sanitize=null,object-size,pointer-overflow)
   endif()
