@@ -20,6 +20,7 @@ scripts/install_packages.sh build test model
 stage "checks"
 python3 tests/checks/check_layers_test.py
 python3 tests/checks/check_layers.py
+python3 tests/mutations/mutate.py --check
 tests/checks/check_format.sh
 tests/checks/check_headers.sh
 

@@ -3,6 +3,7 @@
 
   mutate.py [NAME ...]     (all of them without a name; needs some minutes a mutation; "live" names
                            all mutations of live adapters, "step" all of a step)
+  mutate.py --check        (only that the code still holds the text that each of them replaces)
 
 Works on a copy of the checkout; builds it in release (or under the thread sanitizer where the
 break is a race). A mutation that no test notices is a failure of the tests.
@@ -61,7 +62,7 @@ STEP = {
 LIVE = {
     "the identity in the hash of a page": (
         [("lorica/engine/page_keys.cc",
-          "hash.Update(std::as_bytes(std::span(identity_.digest)));", "")],
+          "hash_.Update(std::as_bytes(std::span(identity_.digest)));", "")],
         "release", "engine_test", "PrefixReuse.*"),
     "an old version until its last request": (
         [("lorica/lora/registry.cc", REPLACED,
@@ -145,7 +146,17 @@ def build(tree, preset, program):
     return next((tree / "build" / preset).rglob(program))
 
 
+def check_texts():
+    stale = [f"{name}: expected once in {file}: {old}"
+             for name, (edits, *_) in MUTATIONS.items() for file, old, _ in edits
+             if (ROOT / file).read_text().count(old) != 1]
+    print("\n".join(stale) or f"mutations: the code holds the texts of all {len(MUTATIONS)}")
+    return 1 if stale else 0
+
+
 def main():
+    if sys.argv[1:] == ["--check"]:
+        return check_texts()
     names = [name for given in sys.argv[1:] for name in GROUPS.get(given, [given])]
     names = names or list(MUTATIONS)
     survived = []
