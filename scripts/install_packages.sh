@@ -10,7 +10,8 @@ packages=(g++ cmake ninja-build ccache pkg-config libhwy-dev libboost1.81-dev li
 for want in "$@"; do
   case "$want" in
     build) ;;
-    test) packages+=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev curl jq python3) ;;
+    test) packages+=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev curl jq python3
+                     valgrind) ;;
     model) packages+=(python3 python3-venv unzip curl) ;;
     *) echo "usage: $0 [build] [test] [model]" >&2; exit 2 ;;
   esac

@@ -40,8 +40,10 @@ ctest --preset tsan
 stage "release"
 cmake --preset release >/dev/null
 # What the optimiser can break: the kernels and what the promises of exactness and isolation rest on.
-cmake --build --preset release --target lorica kernels_test model_test scenarios_test soak -- --quiet
+cmake --build --preset release --target lorica kernels_test model_test scenarios_test soak \
+  counted_work -- --quiet
 ctest --preset release -R '^((kernels|model|scenarios)_test|soak)$'  # the soak: 10,000 requests
+scripts/instruction_counts.py build/release
 
 stage "fuzz"
 scripts/fuzz.sh "$FUZZ_SECONDS"
