@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/floor.h"
+#include "bench/report.h"
 #include "lorica/base/buffer.h"
 #include "lorica/kernels/open_backend.h"
 
@@ -142,6 +143,7 @@ Status Run(const BenchOptions& options, std::FILE* out) {
   ThreadPool pool(ThreadsOf(options));
   LORICA_ASSIGN_OR_RETURN(const auto backend, kernels::OpenCpuBackend());
   PrintMachine(pool.threads(), backend->name(), out);
+  Report report(MachineLine(pool.threads(), backend->name()), "attention");
   LORICA_ASSIGN_OR_RETURN(Floor floor, Floor::Create(&pool, backend->name()));
   std::fprintf(out, "%-8s %12s %-8s %8s %8s %8s %8s %8s %7s %7s\n", "model", "sequences", "K/V",
                "MB", "floor ms", "q1 ms", "median", "q3", "share", "bf16 x");
@@ -176,11 +178,20 @@ Status Run(const BenchOptions& options, std::FILE* out) {
                      shape.name, company_name.c_str(), std::string(DTypeName(kind.dtype)).c_str(),
                      bytes / 1e6, least * 1e3, q.first * 1e3, q.median * 1e3, q.third * 1e3,
                      100.0 * least / q.median, bf16 / q.median);
+        const std::string series =
+            std::string(shape.name) + " " + std::string(DTypeName(kind.dtype));
+        report.AddTimes(series, company.sequences, least, q);
+        std::vector<double> ratios;
+        for (size_t i = 0; i < kind.seconds.size(); ++i) {
+          ratios.push_back(kinds.front().seconds[i] / kind.seconds[i]);
+        }
+        report.Add({series, static_cast<double>(company.sequences), "faster than bf16", "x",
+                    Summarize(ratios)});
       }
       std::fprintf(out, "%8s read %.1f GB/s\n", "", floor.ReadRate() / 1e9);
     }
   }
-  return OkStatus();
+  return report.Write(options.csv);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "bench/timing.h"
 #include "lorica/kernels/open_backend.h"
 
 namespace lorica::bench {
@@ -52,8 +53,9 @@ Result<model::ModelConfig> ModelShape(std::string_view name) {
   return config;
 }
 
-Result<BenchModel> OpenBenchModel(const BenchModelOptions& options, MachineContext* context) {
+Result<BenchModel> OpenBenchModel(const BenchModelOptions& options) {
   BenchModel opened;
+  opened.context = std::make_unique<MachineContext>(ThreadsOf({}));
   LORICA_ASSIGN_OR_RETURN(opened.backend, kernels::OpenCpuBackend());
   model::ModelOptions load;
   LORICA_ASSIGN_OR_RETURN(load.compute_type, model::ParseComputeType(options.dtype));
@@ -61,12 +63,19 @@ Result<BenchModel> OpenBenchModel(const BenchModelOptions& options, MachineConte
   if (options.path.empty()) {
     LORICA_ASSIGN_OR_RETURN(const model::ModelConfig config, ModelShape(options.shape));
     LORICA_ASSIGN_OR_RETURN(
-        opened.model, model::Model::Synthetic(config, load, kSeed, opened.backend.get(), context));
+        opened.model,
+        model::Model::Synthetic(config, load, kSeed, opened.backend.get(), opened.context.get()));
   } else {
-    LORICA_ASSIGN_OR_RETURN(opened.model,
-                            model::Model::Load(options.path, load, opened.backend.get(), context));
+    LORICA_ASSIGN_OR_RETURN(
+        opened.model,
+        model::Model::Load(options.path, load, opened.backend.get(), opened.context.get()));
   }
   return opened;
+}
+
+bool ActsOn(const RandomAdapterSpec& spec, lora::Projection projection) {
+  return spec.projections.empty() || std::find(spec.projections.begin(), spec.projections.end(),
+                                               projection) != spec.projections.end();
 }
 
 Result<std::shared_ptr<const lora::Adapter>> RandomAdapter(const model::Model& model,
@@ -78,11 +87,7 @@ Result<std::shared_ptr<const lora::Adapter>> RandomAdapter(const model::Model& m
   for (int32_t i = 0; i < sites.layers * lora::kProjections; ++i) {
     lora::SiteFactors factors;
     factors.site = {i};
-    const std::vector<lora::Projection>& wanted = spec.projections;
-    if (!wanted.empty() &&
-        std::find(wanted.begin(), wanted.end(), sites.ProjectionOf(factors.site)) == wanted.end()) {
-      continue;
-    }
+    if (!ActsOn(spec, sites.ProjectionOf(factors.site))) continue;
     factors.rank = spec.rank;
     factors.shape = model.Shape(factors.site);
     elements += spec.rank * (factors.shape.k + factors.shape.n);

@@ -29,17 +29,18 @@ struct BenchModelOptions {
 };
 
 struct BenchModel {
+  std::unique_ptr<MachineContext> context;  // every core; accounts the weights
   std::unique_ptr<kernels::Backend> backend;
-  std::unique_ptr<model::Model> model;  // on the backend
+  std::unique_ptr<model::Model> model;
 };
-// `context` must outlive the model.
-Result<BenchModel> OpenBenchModel(const BenchModelOptions& options, MachineContext* context);
+Result<BenchModel> OpenBenchModel(const BenchModelOptions& options);
 
 struct RandomAdapterSpec {
   int32_t rank = 16;
   uint32_t seed = 0;                               // its digest follows from rank and seed
   std::vector<lora::Projection> projections = {};  // in every layer; empty: all seven
 };
+bool ActsOn(const RandomAdapterSpec& spec, lora::Projection projection);
 // bf16 factors.
 Result<std::shared_ptr<const lora::Adapter>> RandomAdapter(const model::Model& model,
                                                            const RandomAdapterSpec& spec,

@@ -6,6 +6,7 @@
 #include "bench/bench_weights.h"
 #include "bench/floor.h"
 #include "bench/quant_bench.h"
+#include "bench/report.h"
 #include "lorica/base/machine_context.h"
 #include "lorica/kernels/open_backend.h"
 
@@ -64,7 +65,7 @@ double TimeCall(World* world, ThreadPool* pool, const Call& call, int copy) {
 }
 
 void PrintShare(const Floor& floor, const Call& call, const std::vector<double>& times,
-                std::FILE* out) {
+                Report* report, std::FILE* out) {
   const double bytes = static_cast<double>(kWidth * kWidth) * 2;
   const double flops = static_cast<double>(kWidth * kWidth * call.rows) * 2;
   const double reads = bytes / floor.ReadRate();
@@ -74,6 +75,8 @@ void PrintShare(const Floor& floor, const Call& call, const std::vector<double>&
                floor.MultiplyRate(call.type) / 1e9, best * 1e3, best == reads ? 'r' : ' ',
                ours.best * 1e3, ours.median * 1e3, 100 * best / ours.best, 100 * best / ours.median,
                100 * best / ours.third, 100 * best / ours.first);
+  report->AddTimes(call.type == kernels::ActivationType::kF32 ? "f32" : "bf16 dot",
+                   static_cast<double>(call.rows), best, ours);
 }
 
 }  // namespace
@@ -95,6 +98,7 @@ int RunLinearBench(const BenchOptions& options, std::FILE* out) {
   std::vector<kernels::ActivationType> types = {kernels::ActivationType::kF32};
   if (floor->has_dot()) types.push_back(kernels::ActivationType::kBf16);
   PrintMachine(context.pool.threads(), world.backend->name(), out);
+  Report report(MachineLine(context.pool.threads(), world.backend->name()), "linear");
   std::fprintf(out,
                "y = x * W^T, W bf16 4096 x 4096; floor = max(bytes / read rate, flops / peak), "
                "r where reads bind; all timed in turn, %s\n"
@@ -115,11 +119,11 @@ int RunLinearBench(const BenchOptions& options, std::FILE* out) {
     }
     std::fprintf(out, "%4lld %7.1f", static_cast<long long>(rows), floor->ReadRate() / 1e9);
     for (size_t i = 0; i < types.size(); ++i) {
-      PrintShare(*floor, {rows, types[i]}, times[i], out);
+      PrintShare(*floor, {rows, types[i]}, times[i], &report, out);
     }
     std::fprintf(out, "\n");
   }
-  return 0;
+  return WriteReport(report, options.csv);
 }
 
 }  // namespace lorica::bench

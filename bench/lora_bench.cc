@@ -7,6 +7,7 @@
 #include "bench/bench_weights.h"
 #include "bench/floor.h"
 #include "bench/openblas.h"
+#include "bench/report.h"
 #include "lorica/base/machine_context.h"
 #include "lorica/kernels/open_backend.h"
 
@@ -66,6 +67,7 @@ class World {
   int64_t lora_bytes() const { return lora_bytes_; }
 
   void SetActivations(kernels::ActivationType type) { activation_type_ = type; }
+  kernels::ActivationType activation_type() const { return activation_type_; }
   double TimeOurs(int copy, bool with_lora) {
     kernels::LinearPart part;
     part.weight = &weights_[static_cast<size_t>(copy)];
@@ -196,7 +198,8 @@ class World {
   kernels::ActivationType activation_type_ = kernels::ActivationType::kF32;
 };
 
-void PrintOpponents(World* world, const BenchOptions& options, double added, std::FILE* out) {
+void PrintOpponents(World* world, const BenchOptions& options, double added, Report* report,
+                    std::FILE* out) {
   const Result<OpenBlas> blas = OpenBlas::Load(world->context().pool.threads());
   if (!blas.ok()) {
     std::fprintf(out, "no opponent: %s\n", blas.status().message().c_str());
@@ -219,6 +222,12 @@ void PrintOpponents(World* world, const BenchOptions& options, double added, std
     const Quartiles theirs = Summarize(times);
     std::fprintf(out, "  %-22s %.3f ms best, %.3f median: %.1f x our added time\n", entry.name,
                  theirs.best * 1e3, theirs.median * 1e3, theirs.median / added);
+    report->Add(
+        {entry.name,
+         static_cast<double>(kTokens),
+         "to our added time",
+         "x",
+         {theirs.best / added, theirs.first / added, theirs.median / added, theirs.third / added}});
     if (entry.opponent == World::Opponent::kSgemmPerAdapter) continue;
     a_request = a_request == 0.0 ? theirs.median : std::min(a_request, theirs.median);
   }
@@ -226,7 +235,8 @@ void PrintOpponents(World* world, const BenchOptions& options, double added, std
 }
 
 // Base alone and base with LoRA in turn; the median of what LoRA adds, in seconds.
-double PrintAdded(World* world, const BenchOptions& options, Floor* floor, std::FILE* out) {
+double PrintAdded(World* world, const BenchOptions& options, Floor* floor, Report* report,
+                  std::FILE* out) {
   std::vector<double> base, with_lora, added;
   floor->Clear();
   world->TimeOurs(0, false);
@@ -260,6 +270,17 @@ double PrintAdded(World* world, const BenchOptions& options, Floor* floor, std::
   };
   std::fprintf(out, "  by the trace: shrink %.3f ms, expand %.3f ms (means)\n",
                milliseconds(Zone::kLoraShrink), milliseconds(Zone::kLoraExpand));
+  const std::string series =
+      world->activation_type() == kernels::ActivationType::kF32 ? "f32" : "bf16 dot";
+  const auto share_of = [&](const char* name, const char* unit, double whole) {
+    report->Add({series,
+                 static_cast<double>(kTokens),
+                 name,
+                 unit,
+                 {d.best / whole, d.first / whole, d.median / whole, d.third / whole}});
+  };
+  share_of("added to the base product", "%", b.median / 100.0);
+  share_of("added to bytes / read rate", "x", bound);
   return std::max(d.median, 1e-9);
 }
 
@@ -279,15 +300,16 @@ int RunLoraBench(const BenchOptions& options, std::FILE* out) {
     return 1;
   }
   PrintMachine(pool->threads(), world.backend().name(), out);
-  const double added = PrintAdded(&world, options, &*floor, out);
+  Report report(MachineLine(pool->threads(), world.backend().name()), "lora");
+  const double added = PrintAdded(&world, options, &*floor, &report, out);
   if (floor->has_dot()) {
     std::fprintf(out, "the same by the bf16 dot on x rounded to bf16\n");
     world.SetActivations(kernels::ActivationType::kBf16);
-    PrintAdded(&world, options, &*floor, out);
+    PrintAdded(&world, options, &*floor, &report, out);
     world.SetActivations(kernels::ActivationType::kF32);
   }
-  PrintOpponents(&world, options, added, out);
-  return 0;
+  PrintOpponents(&world, options, added, &report, out);
+  return WriteReport(report, options.csv);
 }
 
 }  // namespace lorica::bench

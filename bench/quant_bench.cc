@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/bench_weights.h"
+#include "bench/report.h"
 #include "lorica/base/machine_context.h"
 #include "lorica/kernels/open_backend.h"
 
@@ -86,9 +87,10 @@ class World {
   size_t next_ = 0;
 };
 
-void TimeRows(int64_t rows, int rounds, World* world, std::FILE* out) {
+void TimeRows(int64_t rows, const BenchOptions& options, World* world, Report* report,
+              std::FILE* out) {
   std::vector<double> f32, bf16, quant;
-  for (int round = 0; round <= rounds; ++round) {
+  for (int round = 0; round <= options.rounds; ++round) {
     const double a = world->TimePlain(rows, kernels::ActivationType::kF32);
     const double b = world->TimePlain(rows, kernels::ActivationType::kBf16);
     const double c = world->TimeQuant(rows);
@@ -104,6 +106,7 @@ void TimeRows(int64_t rows, int rounds, World* world, std::FILE* out) {
   std::fprintf(out, "%4lld %9.3f %9.3f %9.3f %8.2f [%.2f %.2f]\n", static_cast<long long>(rows),
                Summarize(f32).median * 1e3, Summarize(bf16).median * 1e3,
                Summarize(quant).median * 1e3, ratio.median, ratio.first, ratio.third);
+  report->Add({options.weights, static_cast<double>(rows), "faster than bf16", "x", ratio});
 }
 
 }  // namespace
@@ -121,8 +124,9 @@ int RunQuantBench(const BenchOptions& options, std::FILE* out) {
                "y = x * W^T, W 4096 x 4096; %s: %.3f bytes a weight; all timed in turn\n"
                "   M  bf16: x f32, x bf16 ms; %s ms, times faster than the better [quartiles]\n",
                options.weights.c_str(), world.bytes_per_weight(), options.weights.c_str());
-  for (const int64_t rows : kRows) TimeRows(rows, options.rounds, &world, out);
-  return 0;
+  Report report(MachineLine(context.pool.threads(), world.backend()), "quant");
+  for (const int64_t rows : kRows) TimeRows(rows, options, &world, &report, out);
+  return WriteReport(report, options.csv);
 }
 
 }  // namespace lorica::bench

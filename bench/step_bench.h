@@ -1,23 +1,30 @@
 // The step benchmark: a model decodes for many sequences, on the base alone and on as many
-// adapters, in turn, so that the ratio is of one run.
+// adapters, in turn, so that the ratio is of one run; and it computes prompts.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <vector>
+
+#include "bench/bench_model.h"
 
 namespace lorica::bench {
 
 struct StepBenchOptions {
-  int threads = 0;    // 0: every core
-  std::string model;  // empty: synthetic, 1.2B parameters
-  std::string dtype = "float32";
-  std::string weights = "auto";  // as --weights of the program
+  BenchModelOptions model;
+  int threads = 0;  // 0: every core
   int32_t sequences = 20;
-  int32_t context = 16;  // prompt tokens of each sequence
-  int32_t steps = 16;    // decode steps timed in each turn
+  int32_t context = 256;  // prompt tokens of each sequence
+  int32_t steps = 16;     // decode steps timed in each turn
   int32_t turns = 3;
+  int32_t prefill = 0;     // tokens of a prompt that is computed instead; 0: decode steps
   bool breakdown = false;  // where a step's time goes
+  // Of the adapters, in turn: all seven linears of every layer.
+  std::vector<int32_t> ranks = {8, 16, 32};
+  // A curve instead: distinct, rank, batch, context, loaded or threads.
+  std::string scaling;
+  std::string csv;  // a file for the figures
 };
 
 // Prints the table to `out`; the exit status.

@@ -52,9 +52,13 @@ int ThreadsOf(const BenchOptions& options) {
   return options.threads > 0 ? options.threads : ReadMachineFacts().cores;
 }
 
+std::string MachineLine(int threads, std::string_view backend) {
+  return "machine: " + Describe(ReadMachineFacts()) + "; backend " + std::string(backend) + ", " +
+         std::to_string(threads) + " threads";
+}
+
 void PrintMachine(int threads, std::string_view backend, std::FILE* out) {
-  std::fprintf(out, "machine: %s; backend %.*s, %d threads\n", Describe(ReadMachineFacts()).c_str(),
-               static_cast<int>(backend.size()), backend.data(), threads);
+  std::fprintf(out, "%s\n", MachineLine(threads, backend).c_str());
 }
 
 }  // namespace lorica::bench

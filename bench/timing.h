@@ -14,7 +14,8 @@ struct BenchOptions {
   int threads = 0;  // 0: every core
   int rounds = 15;
   std::string weights =
-      {};  // linear: "int8", "q8_0", "q4_0" or "q4" against bf16; empty: bf16 alone
+      {};                // linear: "int8", "q8_0", "q4_0" or "q4" against bf16; empty: bf16 alone
+  std::string csv = {};  // a file for the figures; empty: none
 };
 
 struct Quartiles {
@@ -52,6 +53,7 @@ double Seconds(int threads, const Call& call) {
 
 // Threads to use, and one line that names the machine.
 int ThreadsOf(const BenchOptions& options);
+std::string MachineLine(int threads, std::string_view backend);
 void PrintMachine(int threads, std::string_view backend, std::FILE* out);
 
 }  // namespace lorica::bench

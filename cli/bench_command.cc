@@ -11,6 +11,58 @@
 
 namespace lorica::cli {
 
+namespace {
+
+void AddStepBench(CLI::App* command, int* exit_code) {
+  auto step = std::make_shared<bench::StepBenchOptions>();
+  CLI::App* bench = command->add_subcommand(
+      "step", "decode steps of a model, base alone and an adapter a sequence; prompts; curves");
+  auto* model = bench->add_option("MODEL", step->model.path,
+                                  "a model; without one, random weights of --shape");
+  bench->add_option("--shape", step->model.shape, "of the random weights")
+      ->check(CLI::IsMember({"1.2b", "smollm2"}))
+      ->capture_default_str();
+  auto* synthetic = bench->add_flag("--synthetic")->description("the default without a MODEL");
+  synthetic->excludes(model);
+  bench->add_option("--dtype", step->model.dtype, "float32 or bfloat16")->capture_default_str();
+  bench->add_option("--weights", step->model.weights, "of the base: auto, bf16, int8, q4 or gguf")
+      ->check(CLI::IsMember({"auto", "bf16", "int8", "q4", "gguf"}))
+      ->capture_default_str();
+  bench->add_option("--threads", step->threads, "threads that compute (default: every core)")
+      ->check(CLI::Range(1, 1024));
+  bench->add_option("--sequences", step->sequences, "sequences that decode together")
+      ->check(CLI::Range(1, 512))
+      ->capture_default_str();
+  bench->add_option("--context", step->context, "prompt tokens of each")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  bench->add_option("--ranks", step->ranks, "of the adapters, in turn; a curve takes the first")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 512))
+      ->capture_default_str();
+  bench->add_option("--steps", step->steps, "decode steps of a turn")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  bench->add_option("--turns", step->turns, "turns of base, then adapters")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  bench->add_flag("--breakdown", step->breakdown,
+                  "where a step's time goes, part by part, beside the floor of each");
+  auto* prefill = bench->add_option("--prefill", step->prefill,
+                                    "instead, a prompt of so many tokens until its first token");
+  prefill->check(CLI::Range(1, 8000));
+  bench
+      ->add_option("--scaling", step->scaling,
+                   "instead, the step's time over: distinct adapters in the batch, their rank, "
+                   "the batch, the context, the adapters loaded (rank 8 on q and v) or the threads")
+      ->check(CLI::IsMember({"distinct", "rank", "batch", "context", "loaded", "threads"}))
+      ->excludes(prefill);
+  bench->add_option("--csv", step->csv, "a file for the figures");
+  bench->callback([=] { *exit_code = bench::RunStepBench(*step, stdout); });
+}
+
+}  // namespace
+
 void AddBenchCommand(CLI::App* app, int* exit_code) {
   CLI::App* command =
       app->add_subcommand("bench", "how fast this machine is, and how far from its own limit");
@@ -24,6 +76,7 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
     bench->add_option("--rounds", kernel->rounds, "times that each case is timed")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
+    bench->add_option("--csv", kernel->csv, "a file for the figures");
     bench->callback([=] { *exit_code = run(*kernel, stdout); });
     return bench;
   };
@@ -87,34 +140,7 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
       ->capture_default_str();
   adapters->callback([=] { *exit_code = bench::RunAdaptersBench(*live, stdout); });
 
-  auto step = std::make_shared<bench::StepBenchOptions>();
-  CLI::App* bench = command->add_subcommand(
-      "step", "decode steps of a model, base alone and an adapter a sequence");
-  auto* model =
-      bench->add_option("MODEL", step->model, "a model; without one, synthetic of 1.2B weights");
-  auto* synthetic = bench->add_flag("--synthetic")->description("the default without a MODEL");
-  synthetic->excludes(model);
-  bench->add_option("--dtype", step->dtype, "float32 or bfloat16")->capture_default_str();
-  bench->add_option("--weights", step->weights, "of the base: auto, bf16, int8, q4 or gguf")
-      ->check(CLI::IsMember({"auto", "bf16", "int8", "q4", "gguf"}))
-      ->capture_default_str();
-  bench->add_option("--threads", step->threads, "threads that compute (default: every core)")
-      ->check(CLI::Range(1, 1024));
-  bench->add_option("--sequences", step->sequences, "sequences that decode together")
-      ->check(CLI::Range(1, 512))
-      ->capture_default_str();
-  bench->add_option("--context", step->context, "prompt tokens of each")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  bench->add_option("--steps", step->steps, "decode steps of a turn")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  bench->add_option("--turns", step->turns, "turns of base, then adapters")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  bench->add_flag("--breakdown", step->breakdown,
-                  "where a step's time goes, part by part, beside the floor of each");
-  bench->callback([=] { *exit_code = bench::RunStepBench(*step, stdout); });
+  AddStepBench(command, exit_code);
 }
 
 }  // namespace lorica::cli

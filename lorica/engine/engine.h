@@ -64,6 +64,7 @@ class Engine {
   Status CheckIntegrity() const;
 
  private:
+  friend void AssumePromptsComputed(Engine* engine);  // assume_prompts.h
   struct Impl;
   explicit Engine(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
