@@ -147,11 +147,14 @@ TEST(Attention, MatchesTheReferenceInDouble) {
   uint32_t seed = 40;
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kI8}) {
     for (const Dims& dims : {Dims{3, 1, 16, dtype}, Dims{4, 4, 64, dtype}, Dims{9, 3, 80, dtype},
-                             Dims{20, 2, 128, dtype}, Dims{2, 1, 20, dtype}}) {
-      const World world(dims, {1, 17, 40}, ++seed);
-      const auto want = RunAll(world, *reference, 1, 64, {0, 1, 2});
+                             Dims{20, 2, 128, dtype}, Dims{2, 1, 20, dtype},
+                             // Heads that end inside a line of K, and inside a vector of V.
+                             Dims{2, 1, 18, dtype}, Dims{3, 1, 7, dtype}}) {
+      // Whole pages too: what is read past the last of them is past all that there is.
+      const World world(dims, {1, 17, 40, 32, 16}, ++seed);
+      const auto want = RunAll(world, *reference, 1, 64, {0, 1, 2, 3, 4});
       for (const auto& backend : backends) {
-        const auto got = RunAll(world, *backend, 2, 64, {0, 1, 2});
+        const auto got = RunAll(world, *backend, 2, 64, {0, 1, 2, 3, 4});
         for (size_t s = 0; s < want.size(); ++s) {
           for (size_t i = 0; i < want[s].size(); ++i) {
             ASSERT_NEAR(got[s][i], want[s][i], 4e-6) << backend->name() << " " << dims.head_dim;
@@ -169,6 +172,35 @@ TEST(Attention, LongSequencesCrossBlocks) {
   for (const auto& backend : AllBackends()) {
     const auto got = RunAll(world, *backend, 1, 700, {0});
     for (size_t i = 0; i < want[0].size(); ++i) ASSERT_NEAR(got[0][i], want[0][i], 4e-6);
+  }
+}
+
+// Queries of zero: every weight is 1, so each output is a sum of V, added here again in the order
+// that is promised: one chain over each 256 absolute positions, the blocks added in order.
+TEST(Attention, VIsAddedInBlocksOf256Positions) {
+  constexpr int32_t kLength = 1030;
+  constexpr int32_t kDim = 32;
+  World world({2, 1, kDim, DType::kF32}, {kLength}, 55);
+  std::fill(world.q[0].begin(), world.q[0].end(), 0.0f);
+  for (const int32_t chunk : {kLength, 1029, 100}) {
+    for (const auto& backend : AllBackends()) {
+      const auto got = RunAll(world, *backend, 2, chunk, {0});
+      for (int32_t row = 0; row < kLength; row += 37) {
+        for (int32_t d = 0; d < kDim; ++d) {
+          float total = 0.0f;
+          for (int32_t begin = 0; begin <= row; begin += 256) {
+            float chain = 0.0f;
+            for (int32_t t = begin; t <= row && t < begin + 256; ++t) {
+              chain += world.v[0][static_cast<size_t>(t * kDim + d)];
+            }
+            total = begin == 0 ? chain : total + chain;
+          }
+          const float want = total / static_cast<float>(row + 1);
+          ASSERT_EQ(got[0][static_cast<size_t>(row * 2 * kDim + d)], want)
+              << backend->name() << " row " << row << " chunk " << chunk;
+        }
+      }
+    }
   }
 }
 

@@ -1,6 +1,8 @@
 // LoraLinear of every instruction set against the reference in double, and the article's cases.
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "lorica/kernels/linear_fixture.h"
 #include "lorica/kernels/open_backend.h"
 
@@ -115,6 +117,21 @@ TEST_F(LinearTest, ASlotMayActOnSomePartsOnly) {
   problem.adapters[1][0].rank = 0;
   problem.adapters[1][2].rank = 0;
   ExpectAllMatch(problem, Slots({1, 0, -1, 0, 1}), 12);
+}
+
+// So many ranks in one block of rows that the lines of B to fetch are more than a list of them
+// holds, and A is fetched in pieces.
+TEST_F(LinearTest, MoreLinesToFetchThanAListHolds) {
+  constexpr int32_t kSlots = 48;
+  const std::vector<int32_t> ranks(kSlots, 128);
+  for (const DType factors : {DType::kBF16, DType::kF32}) {
+    LinearProblem problem = RandomProblem({24, {64}, ranks, DType::kBF16, factors}, 27);
+    // Many ranks make large sums.
+    for (auto& adapter : problem.adapters) adapter[0].scale = 0.01;
+    std::vector<int32_t> ids(kSlots);
+    std::iota(ids.begin(), ids.end(), 0);
+    ExpectAllMatch(problem, Slots(ids), 28);
+  }
 }
 
 // A span may hold tiles of several types: a slot that mixes adapters.
