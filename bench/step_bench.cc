@@ -1,5 +1,6 @@
 #include "bench/step_bench.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "bench/report.h"
@@ -45,14 +46,15 @@ Figure Kept(double x, const std::vector<double>& ratios) {
           {100.0 * r.best, 100.0 * r.first, 100.0 * r.median, 100.0 * r.third}};
 }
 
-Status RunDecode(const StepBenchOptions& options, StepWorld* world, Report* report,
-                 std::FILE* out) {
+Status RunDecode(const StepBenchOptions& options, int32_t sequences, StepWorld* world,
+                 Report* report, std::FILE* out) {
   StepWorld::Company company;
-  company.sequences = options.sequences;
+  company.sequences = sequences;
   company.context = options.context;
   company.steps = options.steps;
   StepWorld::Company mixed = company;
-  mixed.adapters = options.sequences;
+  mixed.adapters = sequences;
+  world->floor().Clear();
   std::vector<double> base;
   std::vector<double> lora;
   std::vector<double> ratios;
@@ -71,23 +73,21 @@ Status RunDecode(const StepBenchOptions& options, StepWorld* world, Report* repo
     lora.insert(lora.end(), l.begin(), l.end());
     ratios.push_back(Summarize(b).median / Summarize(l).median);
   }
-  std::fprintf(out, "%d sequences, context %d, %s, weights %s, %s\n", options.sequences,
-               options.context, options.model.dtype.c_str(), options.model.weights.c_str(),
-               world->Rates().c_str());
+  std::fprintf(out, "%d sequences, context %d, %s, weights %s, %s\n", sequences, options.context,
+               options.model.dtype.c_str(), options.model.weights.c_str(), world->Rates().c_str());
   PrintTitle("decode step", out);
   const Row rows[] = {
-      {"base alone", world->DecodeWork(company), Summarize(base), options.sequences},
-      {"an adapter a sequence", world->DecodeWork(mixed), Summarize(lora), options.sequences}};
+      {"base alone", world->DecodeWork(company), Summarize(base), sequences},
+      {"an adapter a sequence", world->DecodeWork(mixed), Summarize(lora), sequences}};
   for (const Row& row : rows) {
     PrintRow(*world, row, out);
-    report->AddTimes(row.name, options.sequences, world->FloorSeconds(row.work), row.seconds);
+    report->AddTimes(row.name, sequences, world->FloorSeconds(row.work), row.seconds);
   }
   PrintKept(ratios, out);
-  report->Add(Kept(options.sequences, ratios));
-  world->PrintMemory(out);
+  report->Add(Kept(sequences, ratios));
   if (!options.breakdown) return OkStatus();
   const StepBreakdown::Work work = {.model = &world->model(),
-                                    .rows = options.sequences,
+                                    .rows = sequences,
                                     .kv_bytes = world->KvBytes(company),
                                     .has_flops = world->has_flops()};
   base_parts.Print("base alone", work, world->floor(), out);
@@ -132,9 +132,9 @@ StepWorld::Options WorldOptions(const StepBenchOptions& options) {
     world.adapters.push_back({.rank = 16});
     return world;
   }
-  world.sequences = options.sequences;
+  world.sequences = *std::max_element(options.sequences.begin(), options.sequences.end());
   world.positions = options.context + options.steps + 1;
-  for (int32_t i = 0; i < options.sequences; ++i) {
+  for (int32_t i = 0; i < world.sequences; ++i) {
     const int32_t rank = options.ranks[static_cast<size_t>(i) % options.ranks.size()];
     world.adapters.push_back({.rank = rank, .seed = static_cast<uint32_t>(i)});
   }
@@ -148,8 +148,15 @@ Status Run(const StepBenchOptions& options, std::FILE* out) {
   std::fprintf(out, "%s\n", world->Machine().c_str());
   std::fflush(out);
   Report report(world->Machine(), options.prefill > 0 ? "prefill" : "step");
-  LORICA_RETURN_IF_ERROR(options.prefill > 0 ? RunPrefill(options, world.get(), &report, out)
-                                             : RunDecode(options, world.get(), &report, out));
+  if (options.prefill > 0) {
+    LORICA_RETURN_IF_ERROR(RunPrefill(options, world.get(), &report, out));
+    return report.Write(options.csv);
+  }
+  for (const int32_t sequences : options.sequences) {
+    LORICA_RETURN_IF_ERROR(RunDecode(options, sequences, world.get(), &report, out));
+    std::fflush(out);
+  }
+  world->PrintMemory(out);
   return report.Write(options.csv);
 }
 

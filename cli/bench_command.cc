@@ -30,7 +30,10 @@ void AddStepBench(CLI::App* command, int* exit_code) {
       ->capture_default_str();
   bench->add_option("--threads", step->threads, "threads that compute (default: every core)")
       ->check(CLI::Range(1, 1024));
-  bench->add_option("--sequences", step->sequences, "sequences that decode together")
+  bench
+      ->add_option("--sequences", step->sequences,
+                   "sequences that decode together; a table of each of several")
+      ->delimiter(',')
       ->check(CLI::Range(1, 512))
       ->capture_default_str();
   bench->add_option("--context", step->context, "prompt tokens of each")
