@@ -13,10 +13,10 @@ namespace lorica::bench {
 
 struct StepBenchOptions {
   BenchModelOptions model;
-  int threads = 0;  // 0: every core
+  int threads = 0;                        // 0: every core
   std::vector<int32_t> sequences = {20};  // that decode together; a table of each
-  int32_t context = 256;  // prompt tokens of each sequence
-  int32_t steps = 16;     // decode steps timed in each turn
+  int32_t context = 256;                  // prompt tokens of each sequence
+  int32_t steps = 16;                     // decode steps timed in each turn
   int32_t turns = 3;
   int32_t prefill = 0;     // tokens of a prompt that is computed instead; 0: decode steps
   bool breakdown = false;  // where a step's time goes
