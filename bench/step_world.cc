@@ -57,6 +57,8 @@ Status StepWorld::Prepare() {
                lora::TileCount(spec.rank, packer.rank_quantum());
     }
     tile_bytes_.push_back(bytes);
+    // Cold for as long as it is packed.
+    engine.cold_bytes = std::max(engine.cold_bytes, 2 * bytes);
     engine.adapter_bytes += bytes + bytes / 50;
   }
   LORICA_ASSIGN_OR_RETURN(engine_,
