@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bench/timing.h"
+#include "lorica/base/machine.h"
 
 namespace lorica::bench {
 namespace {
@@ -30,6 +31,7 @@ Result<Floor> Floor::Create(ThreadPool* pool, std::string_view backend) {
   for (size_t i = 0; i < floats.size(); ++i) floats[i] = static_cast<float>(i & 255);
   Floor floor(pool, std::move(data), kernels);
   floor.has_dot_ = backend.substr(end) == " bf16";
+  if (isa != "avx512" || ReadMachineFacts().has_avx512_vnni) floor.bytes_ = ByteFloorFor(isa);
   floor.sinks_.resize(static_cast<size_t>(pool->threads()) * 16);
   return floor;
 }
@@ -48,6 +50,9 @@ void Floor::Sample() {
   read_rates_.push_back(static_cast<double>(kSliceBytes) / read_seconds);
   multiply_rates_.push_back(TimeMultiply(kernels_.multiply, kernels_.flops_per_round));
   if (has_dot_) dot_rates_.push_back(TimeMultiply(&MultiplyByDot, kDotFlopsPerRound));
+  if (bytes_.multiply != nullptr) {
+    byte_rates_.push_back(TimeMultiply(bytes_.multiply, bytes_.operations_per_round));
+  }
 }
 
 double Floor::TimeMultiply(float (*multiply)(int64_t), int64_t flops_per_round) {
@@ -63,9 +68,11 @@ void Floor::Clear() {
   read_rates_.clear();
   multiply_rates_.clear();
   dot_rates_.clear();
+  byte_rates_.clear();
 }
 
 double Floor::ReadRate() const { return Summarize(read_rates_).median; }
+double Floor::ByteRate() const { return byte_rates_.empty() ? 0.0 : Summarize(byte_rates_).median; }
 double Floor::MultiplyRate(kernels::ActivationType type) const {
   const bool dot = has_dot_ && type == kernels::ActivationType::kBf16;
   return Summarize(dot ? dot_rates_ : multiply_rates_).median;

@@ -27,6 +27,8 @@ class Floor {
   // Flops a second, 2 a multiply-add: by what the backend multiplies activations of a type with.
   double MultiplyRate(kernels::ActivationType type) const;
   bool has_dot() const { return has_dot_; }
+  // Operations a second on bytes, 2 a multiply-add; 0 where none were measured.
+  double ByteRate() const;
 
  private:
   Floor(ThreadPool* pool, Buffer data, FloorKernels kernels)
@@ -38,11 +40,13 @@ class Floor {
   Buffer data_;
   FloorKernels kernels_;
   bool has_dot_ = false;
+  ByteFloor bytes_;
   int64_t next_slice_ = 0;
   std::vector<float> sinks_;  // of each thread, so that no loop is dropped
   std::vector<double> read_rates_;
   std::vector<double> multiply_rates_;
   std::vector<double> dot_rates_;
+  std::vector<double> byte_rates_;
 };
 
 }  // namespace lorica::bench

@@ -21,4 +21,11 @@ FloorKernels FloorKernelsFor(std::string_view isa);
 inline constexpr int64_t kDotFlopsPerRound = 10 * 16 * 4;
 float MultiplyByDot(int64_t rounds);
 
+// Products of bytes, added up in 16 or 32 bits: maddubs, or VNNI, which the processor must have.
+struct ByteFloor {
+  float (*multiply)(int64_t rounds) = nullptr;  // null: of this set there is none
+  int64_t operations_per_round = 0;             // 2 a multiply-add
+};
+ByteFloor ByteFloorFor(std::string_view isa);
+
 }  // namespace lorica::bench

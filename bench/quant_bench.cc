@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/bench_weights.h"
+#include "bench/floor.h"
 #include "bench/report.h"
 #include "lorica/base/machine_context.h"
 #include "lorica/kernels/open_backend.h"
@@ -43,6 +44,7 @@ class World {
     return OkStatus();
   }
   std::string_view backend() const { return backend_->name(); }
+  double quant_bytes() const { return bytes_per_weight() * kWidth * kWidth; }
   double bytes_per_weight() const {
     const kernels::Weight& weight = quant_.front();
     return static_cast<double>(weight.data.bytes() + weight.scales.bytes()) / (kWidth * kWidth);
@@ -87,10 +89,12 @@ class World {
   size_t next_ = 0;
 };
 
-void TimeRows(int64_t rows, const BenchOptions& options, World* world, Report* report,
+void TimeRows(int64_t rows, const BenchOptions& options, World* world, Floor* floor, Report* report,
               std::FILE* out) {
   std::vector<double> f32, bf16, quant;
+  floor->Clear();
   for (int round = 0; round <= options.rounds; ++round) {
+    floor->Sample();
     const double a = world->TimePlain(rows, kernels::ActivationType::kF32);
     const double b = world->TimePlain(rows, kernels::ActivationType::kBf16);
     const double c = world->TimeQuant(rows);
@@ -103,9 +107,17 @@ void TimeRows(int64_t rows, const BenchOptions& options, World* world, Report* r
   std::vector<double> ratios;
   for (size_t i = 0; i < best.size(); ++i) ratios.push_back(best[i] / quant[i]);
   const Quartiles ratio = Summarize(ratios);
-  std::fprintf(out, "%4lld %9.3f %9.3f %9.3f %8.2f [%.2f %.2f]\n", static_cast<long long>(rows),
-               Summarize(f32).median * 1e3, Summarize(bf16).median * 1e3,
-               Summarize(quant).median * 1e3, ratio.median, ratio.first, ratio.third);
+  double least = world->quant_bytes() / floor->ReadRate();
+  if (floor->ByteRate() > 0.0) {
+    const double operations = 2.0 * kWidth * kWidth * static_cast<double>(rows);
+    least = std::max(least, operations / floor->ByteRate());
+  }
+  const Quartiles ours = Summarize(quant);
+  std::fprintf(out, "%4lld %9.3f %9.3f %9.3f %9.3f %6.0f%% %9.2f [%.2f %.2f]\n",
+               static_cast<long long>(rows), Summarize(f32).median * 1e3,
+               Summarize(bf16).median * 1e3, least * 1e3, ours.median * 1e3,
+               100.0 * least / ours.median, ratio.median, ratio.first, ratio.third);
+  report->AddTimes(options.weights, static_cast<double>(rows), least, ours);
   report->Add({options.weights, static_cast<double>(rows), "faster than bf16", "x", ratio});
 }
 
@@ -122,10 +134,16 @@ int RunQuantBench(const BenchOptions& options, std::FILE* out) {
   PrintMachine(context.pool.threads(), world.backend(), out);
   std::fprintf(out,
                "y = x * W^T, W 4096 x 4096; %s: %.3f bytes a weight; all timed in turn\n"
-               "   M  bf16: x f32, x bf16 ms; %s ms, times faster than the better [quartiles]\n",
+               "   M  bf16: x f32, x bf16 ms; %s: floor ms (of reading, or of products "
+               "of bytes), ms, share, times faster than the better [quartiles]\n",
                options.weights.c_str(), world.bytes_per_weight(), options.weights.c_str());
+  Result<Floor> floor = Floor::Create(&context.pool, world.backend());
+  if (!floor.ok()) {
+    std::fprintf(stderr, "%s\n", floor.status().message().c_str());
+    return 1;
+  }
   Report report(MachineLine(context.pool.threads(), world.backend()), "quant");
-  for (const int64_t rows : kRows) TimeRows(rows, options, &world, &report, out);
+  for (const int64_t rows : kRows) TimeRows(rows, options, &world, &*floor, &report, out);
   return WriteReport(report, options.csv);
 }
 

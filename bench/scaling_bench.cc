@@ -86,8 +86,7 @@ class Scaling {
   }
 
   Status Run(std::FILE* out) {
-    std::fprintf(out, "%s; %s, weights %s\n", worlds_.back()->Machine().c_str(),
-                 options_.model.dtype.c_str(), options_.model.weights.c_str());
+    worlds_.back()->PrintHead(out);
     std::fflush(out);
     LORICA_RETURN_IF_ERROR(TimePoints(options_.turns, &points_));
     Report report(worlds_.back()->Machine(), options_.scaling);

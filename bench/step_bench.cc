@@ -145,7 +145,7 @@ Status Run(const StepBenchOptions& options, std::FILE* out) {
   LORICA_ASSIGN_OR_RETURN(const BenchModel model, OpenBenchModel(options.model));
   if (!options.scaling.empty()) return RunScaling(options, model, out);
   LORICA_ASSIGN_OR_RETURN(const auto world, StepWorld::Make(&model, WorldOptions(options)));
-  std::fprintf(out, "%s\n", world->Machine().c_str());
+  world->PrintHead(out);
   std::fflush(out);
   Report report(world->Machine(), options.prefill > 0 ? "prefill" : "step");
   if (options.prefill > 0) {

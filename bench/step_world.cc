@@ -214,6 +214,10 @@ std::string StepWorld::Rates() const {
   return text;
 }
 
+void StepWorld::PrintHead(std::FILE* out) const {
+  PrintMachine(context_.pool.threads(), model().backend().name(), out);
+}
+
 std::string StepWorld::Machine() const {
   return MachineLine(context_.pool.threads(), model().backend().name());
 }

@@ -57,7 +57,8 @@ class StepWorld {
   double FloorSeconds(const Work& work) const;
   double AdapterBytes(const Company& company) const;  // in the arena
 
-  std::string Machine() const;  // one line
+  std::string Machine() const;           // one line
+  void PrintHead(std::FILE* out) const;  // the command and the machine
   void PrintMemory(std::FILE* out) const;
   std::string Rates() const;
   Floor& floor() { return *floor_; }

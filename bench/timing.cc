@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include "lorica/base/machine.h"
@@ -16,6 +18,17 @@ int64_t Switches(int who) {
   rusage usage = {};
   getrusage(who, &usage);
   return usage.ru_nivcsw;
+}
+
+// As the shell was given it.
+std::string CommandLine() {
+  std::string line;
+  const char* isa = std::getenv("LORICA_ISA");
+  if (isa != nullptr && *isa != '\0') line = "LORICA_ISA=" + std::string(isa) + " ";
+  std::ifstream words("/proc/self/cmdline");
+  std::string word;
+  for (const char* space = ""; std::getline(words, word, '\0'); space = " ") line += space + word;
+  return line;
 }
 
 }  // namespace
@@ -58,7 +71,8 @@ std::string MachineLine(int threads, std::string_view backend) {
 }
 
 void PrintMachine(int threads, std::string_view backend, std::FILE* out) {
-  std::fprintf(out, "%s\n", MachineLine(threads, backend).c_str());
+  std::fprintf(out, "command: %s\n%s\n", CommandLine().c_str(),
+               MachineLine(threads, backend).c_str());
 }
 
 }  // namespace lorica::bench

@@ -54,6 +54,7 @@ double Seconds(int threads, const Call& call) {
 // Threads to use, and one line that names the machine.
 int ThreadsOf(const BenchOptions& options);
 std::string MachineLine(int threads, std::string_view backend);
+// Beside it the command that was given, to be repeated.
 void PrintMachine(int threads, std::string_view backend, std::FILE* out);
 
 }  // namespace lorica::bench
