@@ -2,7 +2,8 @@
 """Breaks the code on purpose, one at a time, and shows that a test fails each time.
 
   mutate.py [NAME ...]     (all of them without a name; needs some minutes a mutation; "live" names
-                           all mutations of live adapters, "step" all of a step)
+                           all mutations of live adapters, "step" all of a step, "kernels" orders of
+                           sums, prefetch bounds and tails)
   mutate.py --check        (only that the code still holds the text that each of them replaces)
 
 Works on a copy of the checkout; builds it in release (or under the thread sanitizer where the
@@ -123,8 +124,119 @@ LIVE = {
           "    " + COMMIT)],
         "release", "server_test", "AdapterAdminTest.*"),
 }
-MUTATIONS = {**STEP, **LIVE}
-GROUPS = {"step": STEP, "live": LIVE}
+CPU = "lorica/kernels/cpu/"
+WHOLE_LIST = "line += line < last ? 1 : 0;"
+QUANT = CPU + "quant-inl.h"
+# Prefetches of weights run past the end of what they fetch from, and no test can see how far: a
+# prefetch never faults. What can be seen is what a prefetch needs: the lists of lines and pages
+# from which its addresses are read.
+KERNELS = {
+    "the block border of the base product and the shrink": (
+        [(CPU + "packing.h", "kChainPairs = 128;", "kChainPairs = 96;")],
+        "release", "kernels_test", "SumOrder.*"),
+    "the chains of the shrink": (
+        [(CPU + "lora-inl.h", "chain = chains->v[half][r][t];", "chain = chains->v[0][r][t];")],
+        "release", "kernels_test", "SumOrder.*"),
+    "the chains of the dot's shrink": (
+        [(CPU + "dot.cc", "chain[half][r][t] = Dot(chain[half][r][t], factors[t], xs);",
+          "chain[0][r][t] = Dot(chain[0][r][t], factors[t], xs);")],
+        "release", "kernels_test", "SumOrder.*:Dot*"),
+    "the order of the ranks in the expand": (
+        [(CPU + "lora-inl.h",
+          "for (int pair = 0; pair < 4; ++pair, b += Format::kPairBytes, s += 2) {",
+          "b += 3 * Format::kPairBytes;\n  s += 6;\n"
+          "  for (int pair = 0; pair < 4; ++pair, b -= Format::kPairBytes, s -= 2) {")],
+        "release", "kernels_test", "SumOrder.*"),
+    "the order in which 4-bit blocks are added": (
+        [(QUANT, "        total.v[r][p] = AddFloats(total.v[r][p], "
+          "MulFloats(sum, SplatFloats(x_scale[r])));\n",
+          "        const Floats part = MulFloats(sum, SplatFloats(x_scale[r]));\n"
+          "        if constexpr (S != DType::kQ4_1) total.v[r][p] = AddFloats(total.v[r][p], part);"
+          "\n"),
+         (QUANT, "total.v[r][p] = AddFloats(total.v[r][p], MulFloats(m, SplatFloats(x_sum[r])));",
+          "total.v[r][p] = AddFloats(total.v[r][p], "
+          "AddFloats(part, MulFloats(m, SplatFloats(x_sum[r]))));")],
+        "release", "kernels_test", "QuantKernels.*"),
+    "the order in which a block's scales are applied": (
+        [(QUANT, "if constexpr (S != DType::kI8) sum = MulFloats(sum, d);",
+          "if constexpr (S == DType::kQ8_0) sum = MulFloats(SplatFloats(x_scale[r]), sum);\n"
+          "        if constexpr (S == DType::kQ4_0 || S == DType::kQ4_1) sum = MulFloats(sum, d);"),
+         (QUANT, "MulFloats(sum, SplatFloats(x_scale[r])));",
+          "MulFloats(sum, S == DType::kQ8_0 ? d : SplatFloats(x_scale[r])));")],
+        "release", "kernels_test", "QuantKernels.*"),
+    "the block border of attention": (
+        [("lorica/kernels/params.h", "kAttentionBlock = 256;", "kAttentionBlock = 128;")],
+        "release", "kernels_test", "Attention.*"),
+    "the end of the list of lines to fetch": (
+        [(CPU + "gemm-inl.h", WHOLE_LIST, "++line;")],
+        "dev", "kernels_test", "LinearTest.*"),
+    "the end of the dot's list": (
+        [(CPU + "dot.cc", WHOLE_LIST, "++line;")],
+        "dev", "kernels_test", "LinearTest.*:BitEqualAcrossM.*"),
+    "the end of the quantised kernels' list": (
+        [(QUANT, "walk->line += walk->line < args.prefetch_last ? 1 : 0;", "++walk->line;")],
+        "dev", "kernels_test", "QuantKernels.*"),
+    "the room of the list of lines": (
+        [(CPU + "output_block-inl.h", "std::min(other.count, kMost - count);", "other.count;"),
+         (CPU + "output_block-inl.h", "std::min(bytes / kBufferAlignment, kMost - count);",
+          "bytes / kBufferAlignment;")],
+        "dev", "kernels_test", "LinearTest.*"),
+    "the last page whose successor is fetched": (
+        [(CPU + "attention-inl.h", "page + i < page_end ? KeysOf", "page + i <= page_end ? KeysOf")],
+        "dev", "kernels_test", "Attention.*"),
+    "the tail of K in the base product": (
+        [(CPU + "packed_input-inl.h", "float value = k < p.k ? x[k] : 0.0f;", "float value = x[k];")],
+        "dev", "kernels_test", "LinearTest.*"),
+    "the tail of K of the dot": (
+        [(CPU + "dot.cc", "std::min(2 * count, args.k - 2 * pair);", "2 * count;")],
+        "dev", "kernels_test", "LinearTest.*:BitEqualAcrossM.*"),
+    "the tail of N": (
+        [(CPU + "output_block-inl.h", "const int64_t columns = std::min(kPanelColumns, n - column);",
+          "const int64_t columns = kPanelColumns + 0 * n;")],
+        "release", "kernels_test", "LinearTest.*"),
+    "the tail of K of quantised products": (
+        [(QUANT, "first + i < args.k ? x[i] : 0.0f;", "x[i];")],
+        "release", "kernels_test", "LinearTest.*:QuantKernels.*"),
+    "the last quad of a block of int8 and Q8_0": (
+        [(QUANT, "for (int quad = 0; quad < kBlockQuads; ++quad) {",
+          "for (int quad = 0; quad < kBlockQuads - 1; ++quad) {")],
+        "release", "kernels_test", "QuantKernels.*"),
+    "the last quads of a 4-bit block": (
+        [(QUANT, "pair < kBlockQuads / 2; ++pair", "pair < kBlockQuads / 2 - 1; ++pair")],
+        "release", "kernels_test", "QuantKernels.*"),
+    "the zero of Q4_0": (
+        [(QUANT, "SplatInts(offsets[r] / 16);", "SplatInts(offsets[r] / 32);")],
+        "release", "kernels_test", "QuantKernels.*"),
+    "the tail of a head in K": (
+        [(CPU + "attention_tile-inl.h", "for (; d < head_dim; ++d) ScoreDim",
+          "for (; d + 1 < head_dim; ++d) ScoreDim")],
+        "release", "kernels_test", "Attention.*"),
+    "the tail of a head in V": (
+        [(CPU + "attention_tile-inl.h", "LoadKvFirst<Kv>(values, a.head_dim - a.column)",
+          "LoadKvFirst<Kv>(values, 16)")],
+        "dev", "kernels_test", "Attention.*"),
+    "the tail of the positions": (
+        [(CPU + "attention-inl.h", "const W16 kept = SelectFirst(e, count - whole, 0.0f);",
+          "const W16 kept = e;")],
+        "release", "kernels_test", "Attention.*"),
+    "the tail of K in the shrink": (
+        [(CPU + "lora-inl.h", "  if (k < range.end) {", "  if (k + 3 < range.end) {")],
+        "release", "kernels_test", "LinearTest.*"),
+    "the tail of an adapter's rank tiles in the shrink": (
+        [(CPU + "shrink-inl.h",
+          "int now = ShrinkTilesFor(rows);\n      while (now > item.tile_end - t) now /= 2;",
+          "int now = ShrinkTilesFor(rows);")],
+        "dev", "kernels_test", "LinearTest.*"),
+    "the tail of the rows in the expand": (
+        [(CPU + "lora-inl.h", "const int64_t now = rows < kExpandRows ? rows : kExpandRows;",
+          "const int64_t now = kExpandRows;")],
+        "dev", "kernels_test", "LinearTest.*"),
+    "the tail of the panels in the expand": (
+        [(CPU + "lora-inl.h", "const int64_t now = panels >= 2 ? 2 : 1;", "const int64_t now = 2;")],
+        "dev", "kernels_test", "LinearTest.*"),
+}
+MUTATIONS = {**STEP, **LIVE, **KERNELS}
+GROUPS = {"step": STEP, "live": LIVE, "kernels": KERNELS}
 
 
 def copy_tree(target):
@@ -183,7 +295,8 @@ def main():
                 print(f"SURVIVED  {name}")
                 continue
             seen = [line for line in (done.stdout + done.stderr).splitlines()
-                    if "[  FAILED  ]" in line or "WARNING: ThreadSanitizer" in line]
+                    if "[  FAILED  ]" in line or "WARNING: ThreadSanitizer" in line
+                    or "ERROR: AddressSanitizer" in line]
             print(f"caught    {name}: {program}: {seen[0].strip() if seen else 'died'}",
                   flush=True)
     print(f"mutations: {len(names) - len(survived)} passed, {len(survived)} failed")
