@@ -266,7 +266,7 @@ def report(isa, dtype, runner, way, failures):
 
 
 def check_all(args, runner, isa, dtype):
-    config = read_config(args.model)
+    config = read_config(args.config or args.model)
     vocab = args.vocab or config.get("vocab_size", 1000)
     longest = config.get("max_position_embeddings", 8192) - MAX_TOKENS
     lines = make_requests(adapter_names(args.adapters), vocab, longest)
@@ -326,6 +326,7 @@ def main():
     p.add_argument("--dtype", action="append", help="only these (float32, bfloat16)")
     p.add_argument("--weights", action="append", help="of the base (auto, bf16, int8, q4, gguf)")
     p.add_argument("--kv-cache-dtype", action="append", help="of K and V (auto, int8, …)")
+    p.add_argument("--config", help="a folder whose config.json has the shapes of a GGUF file")
     p.add_argument("--vocab", type=int, help="token ids stay below it")
     p.add_argument("--timeout", type=float, default=1800, help="seconds for one run")
     args = p.parse_args()
