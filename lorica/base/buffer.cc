@@ -5,9 +5,14 @@
 #include <string>
 #include <utility>
 
+#include "lorica/base/address_sanitizer.h"
+
 namespace lorica {
 namespace {
 
+// Memory from the system is nothing to the address sanitizer: it is told where a buffer ends, so
+// that a kernel's step over is seen to the byte.
+constexpr int64_t kGuardBytes = kAddressSanitized ? 1 : 0;  // at least; up to the end of the page
 constexpr int64_t kPageBytes = 4096;
 constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 
@@ -22,7 +27,7 @@ Result<Buffer> Buffer::Allocate(int64_t bytes, MemoryTag tag, MemoryLedger* ledg
   // Straight from the system: zeroed without touching it, returned whole when freed, and aligned
   // for huge pages where that can pay.
   const int64_t unit = bytes >= kHugePageBytes ? kHugePageBytes : kPageBytes;
-  const int64_t mapped = (bytes + unit - 1) / unit * unit;
+  const int64_t mapped = (bytes + kGuardBytes + unit - 1) / unit * unit;
   const int64_t slack = unit > kPageBytes ? unit : 0;
   void* raw = mmap(nullptr, static_cast<size_t>(mapped + slack), PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -39,6 +44,7 @@ Result<Buffer> Buffer::Allocate(int64_t bytes, MemoryTag tag, MemoryLedger* ledg
     base += head;
     madvise(base, static_cast<size_t>(mapped), MADV_HUGEPAGE);
   }
+  ForbidAddresses(base + bytes, mapped - bytes);
   buffer.data_ = base;
   buffer.bytes_ = bytes;
   buffer.mapped_bytes_ = mapped;
@@ -63,6 +69,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
 
 void Buffer::Release() {
   if (data_ == nullptr) return;
+  PermitAddresses(data_, mapped_bytes_);
   munmap(data_, static_cast<size_t>(mapped_bytes_));
   if (ledger_ != nullptr) ledger_->Add(tag_, -bytes_);
   data_ = nullptr;

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "lorica/base/address_sanitizer.h"
+
 namespace lorica {
 namespace {
 
@@ -29,6 +31,17 @@ TEST(Buffer, MovingHandsTheChargeOver) {
   EXPECT_EQ(b.bytes(), 64);
   { Buffer c = std::move(b); }
   EXPECT_EQ(ledger.bytes(MemoryTag::kKvPages), 0);
+}
+
+// In a build under the address sanitizer, as the kernels' tests are run.
+TEST(Buffer, AStepOverItsEndIsSeen) {
+  if constexpr (!kAddressSanitized) GTEST_SKIP() << "not under the address sanitizer";
+  for (const int64_t bytes : {1, 100, 4096, 8192, 2 << 20}) {
+    const Buffer buffer = Buffer::Allocate(bytes, MemoryTag::kOther, nullptr).value();
+    const volatile std::byte* data = buffer.data();
+    EXPECT_EQ(static_cast<int>(data[bytes - 1]), 0);
+    EXPECT_DEATH((void)data[bytes], "AddressSanitizer") << bytes;
+  }
 }
 
 TEST(Buffer, SaysWhenThereIsNoRoom) {
