@@ -237,6 +237,14 @@ HWY_INLINE Wide<kWidth> LoadF16(const std::byte* from) {
   for (int i = 0; i < W::kParts; ++i) {
     const auto* halves = reinterpret_cast<const hwy::float16_t*>(from) + i * W::kLanes;
     out.v[i] = hn::PromoteTo(d, hn::LoadU(dh, halves));
+#if HWY_TARGET != HWY_AVX2 && HWY_TARGET != HWY_AVX3
+    // Without the processor's conversion Highway makes numbers from 65,536 on of what is infinite
+    // or not a number, and an overflow would end in an answer.
+    const hn::RebindToUnsigned<typename W::D> du;
+    const auto beyond = hn::BitCast(d, hn::Or(hn::BitCast(du, out.v[i]), hn::Set(du, 0x7f800000u)));
+    const auto is_beyond = hn::Ge(hn::Abs(out.v[i]), hn::Set(d, 65536.0f));
+    out.v[i] = hn::IfThenElse(is_beyond, beyond, out.v[i]);
+#endif
   }
   return out;
 }
