@@ -251,16 +251,15 @@ class Model {
     SetRates();
   }
 
-  // Share of the transfer's lines that L2 does not hold; it holds them afterwards.
+  // Bytes that come from memory for one of the transfer, whole lines that L2 does not hold; it
+  // holds them afterwards. More than one where the transfer is of short pieces.
   double TouchLines(const Instr& instr, bool write) {
     GmBuffer* buffer = gm_->ById(instr.gm_buffer);
     const Strip& s = instr.gm;
-    int64_t lines = 0;
     int64_t missing = 0;
     for (int64_t i = 0; i < s.count; ++i) {
       const int64_t begin = s.begin + i * s.step;
       for (int64_t l = begin / kL2Line; l <= (begin + s.piece - 1) / kL2Line; ++l) {
-        ++lines;
         if (buffer->resident[static_cast<size_t>(l)]) continue;
         ++missing;
         buffer->resident[static_cast<size_t>(l)] = true;
@@ -272,12 +271,13 @@ class Model {
       }
     }
     const int64_t bytes = s.piece * s.count;
-    const double share = lines == 0 ? 0 : static_cast<double>(missing) / static_cast<double>(lines);
+    const auto filled = static_cast<double>(missing * kL2Line);
+    const double share = bytes == 0 ? 0 : filled / static_cast<double>(bytes);
     if (write) {
       line_.written_bytes += bytes;
     } else {
       line_.l2_bytes += bytes;
-      line_.memory_bytes += static_cast<int64_t>(share * static_cast<double>(bytes));
+      line_.memory_bytes += missing * kL2Line;
     }
     return share;
   }
@@ -292,7 +292,8 @@ class Model {
     const double memory_scale = std::min(1.0, memory > 0 ? soc_.memory_rate / memory : 1.0);
     const double l2_scale = std::min(1.0, l2 > 0 ? soc_.l2_rate / l2 : 1.0);
     for (Transfer& transfer : transfers_) {
-      const double slow = transfer.memory_share / memory_scale + (1 - transfer.memory_share);
+      const double part = std::min(1.0, transfer.memory_share);
+      const double slow = part / memory_scale + (1 - part);
       transfer.rate = transfer.own_rate * std::min(l2_scale, 1 / slow);
     }
   }
