@@ -14,6 +14,7 @@ only insert text, so that they nest.
 """
 import argparse
 import collections
+import concurrent.futures
 import os
 import re
 import resource
@@ -35,7 +36,7 @@ KERNELS = {
     'base_linear': ['base_linear.cpp'],
 }
 # Functions of ours and of AscendC whose arguments are counts, strides and offsets.
-CALLS = ('Load', 'Multiply', 'CopyRows', 'CopyTiles', 'MultiplyIdentity', 'CopyOut',
+CALLS = ('Load', 'Multiply', 'CopyOut',
          'Muls', 'Cast', 'Add', 'Mul', 'Duplicate', 'BlockReduceSum', 'PairReduceSum', 'ReduceSum',
          'DataCopy', 'LocalTensor', 'At', 'InitBuffer')
 BYTES = re.compile(r'Bytes|1024|kHalf|kSAt|identity|y_l0|weights_at|_at\b|\bto\b|\* (32|64)\b|kIdentityAt|kS16|kS32|kDelta|kY|kSum|L0C|\* 2\b')
@@ -99,7 +100,7 @@ def numeric(expr):
     if re.fullmatch(r'(x_|y_|a_|b_|s_|w_|wide|part|sums|sum|out|done|in|y|x|s|b|a|from|pipe_|source|where|'
                     r'y_new|b_new|x_in_|a_in_|s_out_|s_in_|b_in_|y_in_|y_out_|x_wide_|a_wide_|'
                     r'work_|sums_|part_|wide_|y_wide_|lanes_|every_lane|lanes|first|!kFused|'
-                    r'kTileA|kTileB|identity_|item_|item|chunk|chunks_|product|place|words_|span|member|first_group|lanes\[lane\])', expr):
+                    r'kTileA|kTileB|identity_|item_|item|load|chunk|chunks_|product|place|words_|span|member|first_group|lanes\[lane\])', expr):
         return False
     if expr.startswith(('sums[', 'x_[', 'y_[', 'w_[', 'weights_[', 'from[', 's_[', 'a_[', 'b_[', 'part[',
                         'source', 'lanes[')):
@@ -176,7 +177,7 @@ class File:
             self.drop(m.start(), '%s dropped' % m.group(1))
 
     def assignments(self):
-        for m in re.finditer(r'(?<=\n)\s+(params|load|enhanced|product)\.(\w+) = ', self.blank):
+        for m in re.finditer(r'(?<=\n)\s+(params|load|enhanced|product|rows|tiles)\.(\w+) = ', self.blank):
             end = self.blank.index(';', m.end())
             expr = self.text[m.end():end]
             what = m.group(1) + '.' + m.group(2)
@@ -184,7 +185,9 @@ class File:
                 continue
             if expr in ('true', 'false') or m.group(2) in ('cmatrixInitVal', 'first'):
                 self.flip(m.end(), end, what)
-            elif m.group(2) in ('to', 'a', 'b'):
+            elif what in ('tiles.from', 'tiles.length', 'rows.column', 'rows.columns'):
+                self.shift(m.end(), end, (16, -16), what)
+            elif m.group(2) in ('to', 'from', 'a', 'b'):
                 self.shift(m.end(), end, (512, -512), what)
             elif m.group(2) in ('m', 'n', 'k', 'nSize', 'dValue', 'srcStride', 'dstStride', 'rows', 'columns',
                                 'inner'):
@@ -385,8 +388,9 @@ def main():
             sys.exit('%s: the unchanged kernel is not clean: %s' % (kernel, run(program, ['0'])))
         counts = collections.Counter()
         table = []
-        for args, (name, line, what) in jobs:
-            verdict = run(program, args)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            verdicts = list(pool.map(lambda job: run(program, job[0]), jobs))
+        for (_, (name, line, what)), verdict in zip(jobs, verdicts):
             if verdict == 'unused':
                 continue
             key = '%s: %s' % (name if name != 'all' else kernel, what)

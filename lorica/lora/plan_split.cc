@@ -7,19 +7,19 @@
 namespace lorica::lora {
 namespace {
 
-// What starting an item costs, in bytes not read meanwhile.
-constexpr int64_t kItemCost = 8192;
+// What starting an expand costs, in bytes not read meanwhile.
+constexpr int64_t kItemCost = 4096;
 // Fewest columns of an expand item while more are left: what a short item saves in balance it costs
 // in sums that are waited for. Where a worker's share of a round is small, half of that.
 constexpr int64_t kLeastColumns = 512;
 constexpr int64_t kLeastOfShare = 128;
 // Of the expands' bytes, in sixteenths: round 0. Its expands have to last while the sums of round
 // 1, whose shrinks are as much shorter, are under way.
-constexpr int64_t kFirstRound = 9;
+constexpr int64_t kFirstRound = 10;
 // A byte of y costs its writer so many bytes of reading: the way out is about half as wide.
 constexpr int64_t kWriteCost = 2;
-// The searches for the least greatest load end within 1/128 of it.
-constexpr int64_t kPrecision = 128;
+// The searches for the least greatest load end within 1/512 of it.
+constexpr int64_t kPrecision = 512;
 
 int64_t RoundUp(int64_t value, int64_t quantum) {
   return (value + quantum - 1) / quantum * quantum;
@@ -36,7 +36,7 @@ struct Costs {
   int64_t Ranks(const FusedBlock& b) const { return int64_t{b.tiles} * input.limits.rank_quantum; }
   int64_t Shrink(const FusedBlock& b, int64_t slice) const {
     const int64_t bytes = input.ElementBytes(b.part, b.segment);
-    return kItemCost + SliceLength(b, slice) * (Ranks(b) + b.row_end - b.row_begin) * bytes;
+    return SliceLength(b, slice) * (Ranks(b) + b.row_end - b.row_begin) * bytes;
   }
   // Of any number of columns: the partial sums of all slices.
   int64_t ExpandStart(const FusedBlock& b) const {

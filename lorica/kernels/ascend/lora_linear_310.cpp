@@ -120,13 +120,20 @@ class LoraLinear310 {
       const uint32_t step = Least(step_fractals, fractals - at);
       AscendC::WaitFlag<HardEvent::M_MTE1>(0);
       for (uint32_t t = 0; t < tiles; ++t) {
-        Load<half>(TPosition::B2, t * kFractalBytes,
-                   kWeightsAt310 + (t * fractals + at) * kFractalBytes, step, 1, tiles - 1);
+        Fractals load;
+        load.to = t * kFractalBytes;
+        load.from = kWeightsAt310 + (t * fractals + at) * kFractalBytes;
+        load.count = step;
+        load.gap = tiles - 1;
+        Load<half>(TPosition::B2, load);
       }
       for (uint32_t block = 0; block < item_.row_blocks; ++block) {
-        Load<half>(TPosition::A2, block * step * kFractalBytes,
-                   kXAt310 + (at * item_.row_blocks + block) * kFractalBytes, step,
-                   item_.row_blocks, 0);
+        Fractals load;
+        load.to = block * step * kFractalBytes;
+        load.from = kXAt310 + (at * item_.row_blocks + block) * kFractalBytes;
+        load.count = step;
+        load.stride = item_.row_blocks;
+        Load<half>(TPosition::A2, load);
       }
       AscendC::SetFlag<HardEvent::MTE1_M>(0);
       AscendC::WaitFlag<HardEvent::MTE1_M>(0);
@@ -191,9 +198,12 @@ class LoraLinear310 {
       const uint32_t tile = FieldOf(span, 2);
       const uint32_t tiles = FieldOf(span, 3);
       for (uint32_t block = 0; block < item_.row_blocks; ++block) {
-        Load<half>(TPosition::A2, (tile * item_.row_blocks + block * tiles) * kFractalBytes,
-                   kSAt310 + (tile * item_.row_blocks + block) * kFractalBytes, tiles,
-                   item_.row_blocks, 0);
+        Fractals load;
+        load.to = (tile * item_.row_blocks + block * tiles) * kFractalBytes;
+        load.from = kSAt310 + (tile * item_.row_blocks + block) * kFractalBytes;
+        load.count = tiles;
+        load.stride = item_.row_blocks;
+        Load<half>(TPosition::A2, load);
       }
     }
     // The last chunk's flag tells that S may be overwritten.
@@ -227,7 +237,7 @@ class LoraLinear310 {
 
     AscendC::WaitFlag<HardEvent::MTE2_MTE1>(0);
     AscendC::WaitFlag<HardEvent::M_MTE1>(0);
-    Load<half>(TPosition::B2, 0, kWeightsAt310, tiles * fractals, 1, 0);
+    Load<half>(TPosition::B2, 0, kWeightsAt310, tiles * fractals);
     AscendC::SetFlag<HardEvent::MTE1_MTE2>(0);
     AscendC::SetFlag<HardEvent::MTE1_M>(0);
     AscendC::WaitFlag<HardEvent::MTE1_M>(0);

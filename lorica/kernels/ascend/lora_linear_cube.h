@@ -46,11 +46,11 @@ class LoraLinear {
     } else {
       RunSplit(share, items);
     }
-    TakeFree(items);
+    TakeFree();
   }
 
  private:
-  static constexpr uint32_t kProductFlags = kForm == Form::kSplit ? 6 : 4;
+  static constexpr uint32_t kProductFlags = kForm == Form::kSplit ? 5 : 4;
   static constexpr uint32_t kSumFlags = kForm == Form::kSplit ? 4 : 2;
 
   __aicore__ inline void RunWhole(uint32_t items) {
@@ -70,16 +70,19 @@ class LoraLinear {
 
   // S lies in L1.
   __aicore__ inline void ExpandWhole() {
-    expand_.Begin(item_, 0, kHalfL0);
+    expand_.PassYThrough(kHalfL0, 0);
+    expand_.Begin(item_, 0);
     expand_.ForgetIdentity();
     AscendC::WaitFlag<HardEvent::FIX_MTE1>(0);
     for (uint32_t m = 0; m < item_.members; ++m) expand_.LoadS(item_, m, kSAt);
+    Staged& staged = staged_[0];
+    staged.item = item_;
     for (uint32_t m = 0; m < item_.members; ++m) {
-      for (chunks_.Begin(words_, item_, m); !chunks_.Done(); chunks_.Next()) {
+      for (staged.chunk.Begin(words_, item_, m); !staged.chunk.Done(); staged.chunk.Next()) {
         loader_.Run();
-        const Place place = expand_.Stage(item_, chunks_);
-        expand_.AddY(item_, chunks_, place);
-        expand_.Finish(item_, chunks_, place);
+        expand_.StageB(&staged);
+        expand_.StageY(staged);
+        expand_.Finish(staged);
       }
     }
   }
@@ -92,19 +95,14 @@ class LoraLinear {
       AscendC::CrossCoreSetFlag<0, PIPE_FIX>(static_cast<uint16_t>(kAllSlices + round));
       loader_.Sent();
     }
-    // L0A is the expands' from here on: y where the last block of x is not, S where it is.
+    // L0A is the expands' from here on: y and slices where the last block of x is not, S where it
+    // is. The slices wait for all of x.
     x_half_ = shrink_.XHalf();
-    AscendC::WaitFlag<HardEvent::M_MTE1>(x_half_ ^ 1);
-    next_.next = item_.next;
+    expand_.PassYThrough((x_half_ ^ 1) * kHalfL0, x_half_ ^ 1);
+    sum_at_ = item_.next;
     for (uint32_t i = 0; i < items; ++i) {
-      if (i == 0) {
-        next_.Read(words_, next_.next);
-        AscendC::WaitFlag<HardEvent::M_MTE1>(x_half_);
-      }
-      item_ = next_;
-      loader_.AllowSums();
-      ExpandSplit(i, i + 1 < items);
-      AscendC::SetFlag<HardEvent::M_MTE1>(i & 1);
+      item_.Read(words_, item_.next);
+      ExpandSplit();
     }
     loader_.End();
   }
@@ -113,8 +111,9 @@ class LoraLinear {
   __aicore__ inline void ShrinkSlice() {
     item_.Read(words_, item_.next);
     const uint32_t turn = slice_turn_++ & 1;
+    const uint32_t sum = turn * kYL0CBytes;
     AscendC::WaitFlag<HardEvent::FIX_M>(kSliceFlag + turn);
-    shrink_.Run(item_, item_.column_begin, item_.column_end, turn * kYL0CBytes);
+    shrink_.Run(item_, item_.column_begin, item_.column_end, sum);
     AscendC::SetFlag<HardEvent::M_FIX>(kSliceFlag + turn);
     AscendC::WaitFlag<HardEvent::M_FIX>(kSliceFlag + turn);
     AscendC::GlobalTensor<float> sums;
@@ -129,65 +128,76 @@ class LoraLinear {
     params.dstNdStride = static_cast<uint16_t>(item_.rows * item_.pitch);
     params.quantPre = QuantMode_t::NoQuant;
     AscendC::Fixpipe<float, float, AscendC::CFG_ROW_MAJOR>(
-        sums, At<float>(TPosition::CO1, turn * kYL0CBytes, item_.padded * item_.tiles * kFractal),
-        params);
+        sums, At<float>(TPosition::CO1, sum, item_.padded * item_.tiles * kFractal), params);
     AscendC::SetFlag<HardEvent::FIX_M>(kSliceFlag + turn);
   }
 
-  // S of expand `i`, an item: to its place in L1, through its place in L0A.
-  __aicore__ inline void Sum(const Item& item, uint32_t i) {
-    // The expand before the last has been there.
-    if (i >= 2) AscendC::WaitFlag<HardEvent::M_MTE1>(i & 1);
-    sums_.Run(item, PlaceOfS(i), i & 1);
-  }
-  __aicore__ inline uint32_t PlaceOfS(uint32_t i) const {
-    return x_half_ * kHalfL0 + (i & 1) * kSplitS;
+  // Chunks of an item to L0, and those to their end whose S is there; the plan says in which order.
+  __aicore__ inline void ExpandSplit() {
+    const uint32_t steps_at = item_.tiles_at + item_.tiles * kTileWords;
+    uint32_t number = 0;
+    uint64_t steps = 0;
+    for (chunks_.Begin(words_, item_, 0); !chunks_.Done(); chunks_.Next()) {
+      loader_.Run();
+      if (number % kStepsOfWord == 0) steps = words_.GetValue(steps_at + number / kStepsOfWord);
+      ++number;
+      const uint32_t step = static_cast<uint32_t>(steps) & kStepMask;
+      steps >>= kStepBits;
+      Staged& staged = staged_[begun_++ % kPlaces];
+      staged.item = item_;
+      staged.chunk = chunks_;
+      if ((step & kStepSumFirst) != 0) Sum();
+      expand_.StageB(&staged);
+      FinishSome(step & kStepCount);
+      if ((step & kStepSum) != 0) Sum();
+      expand_.StageY(staged);
+      FinishSome((step >> kStepAfter) & kStepCount);
+    }
   }
 
-  // An item whose sums come late makes its S itself, with two chunks made ready meanwhile; else it
-  // was made before the last chunk of the item before, so that no pipe waits for it.
-  __aicore__ inline void ExpandSplit(uint32_t i, bool more) {
-    expand_.Begin(item_, PlaceOfS(i), (x_half_ ^ 1) * kHalfL0);
-    chunks_.Begin(words_, item_, 0);
-    loader_.Run();
-    Place place = expand_.Stage(item_, chunks_);
-    expand_.AddY(item_, chunks_, place);
-    if (item_.late) Sum(item_, i);
-    const Chunks before = chunks_;
-    const Place place_before = place;
-    const bool two = item_.late && !chunks_.Last();
-    if (two) {
-      chunks_.Next();
-      loader_.Run();
-      place = expand_.Stage(item_, chunks_);
+  __aicore__ inline uint32_t PlaceOfS(uint32_t batch) const {
+    return x_half_ * kHalfL0 + (batch & 1) * kSplitS;
+  }
+  // S of the next batch, to its place in L1.
+  __aicore__ inline void Sum() {
+    Item item;
+    item.Read(words_, sum_at_);
+    Chunks chunks;
+    chunks.Begin(words_, item, 0);
+    uint32_t tiles = item.tiles;
+    item.tiles = chunks.batch;
+    sums_.Run(item, kSAt + (summed_++ & 1) * kSplitS, (x_half_ ^ 1) * kHalfL0 + kSumsL0A, x_half_);
+    sum_at_ = item.next;
+    while (tiles < chunks.batch) {
+      item.Read(words_, sum_at_);
+      tiles += item.tiles;
+      sum_at_ = item.next;
     }
-    AscendC::WaitFlag<HardEvent::FIX_MTE1>(0);
-    expand_.LoadS(item_, 0, kSAt + (i & 1) * kSplitS);
-    AscendC::SetFlag<HardEvent::MTE1_M>(kSumFlag);
-    AscendC::WaitFlag<HardEvent::MTE1_M>(kSumFlag);
-    if (two) {
-      expand_.Finish(item_, before, place_before);
-      expand_.AddY(item_, chunks_, place);
-    }
-    while (true) {
-      if (more && chunks_.Last()) {
-        next_.Read(words_, next_.next);
-        if (!next_.late) Sum(next_, i + 1);
+  }
+  __aicore__ inline void FinishSome(uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) FinishNext();
+  }
+  __aicore__ inline void FinishNext() {
+    const Staged& staged = staged_[finished_++ % kPlaces];
+    const Chunks& chunk = staged.chunk;
+    if (chunk.First()) {
+      if (chunk.batch != 0) {
+        if (summed_ == s_loaded_) Sum();
+        turn_ = s_loaded_++ & 1;
+        AscendC::WaitFlag<HardEvent::FIX_MTE1>(0);
       }
-      expand_.Finish(item_, chunks_, place);
-      chunks_.Next();
-      if (chunks_.Done()) return;
-      loader_.Run();
-      place = expand_.Stage(item_, chunks_);
-      expand_.AddY(item_, chunks_, place);
+      const uint32_t s = PlaceOfS(turn_) + chunk.s_at * kFractalBytes;
+      expand_.Begin(staged.item, s);
+      expand_.LoadS(staged.item, 0, kSAt + turn_ * kSplitS + chunk.s_at * kFractalBytes);
+      AscendC::SetFlag<HardEvent::MTE1_M>(kSFlag);
+      AscendC::WaitFlag<HardEvent::MTE1_M>(kSFlag);
     }
+    expand_.Finish(staged);
   }
 
-  __aicore__ inline void TakeFree(uint32_t items) {
+  __aicore__ inline void TakeFree() {
     for (uint32_t i = 0; i < 6; ++i) AscendC::WaitFlag<HardEvent::MTE1_MTE2>(i);
     for (uint32_t i = 0; i < kProductFlags; ++i) {
-      // Split expands give back what they took.
-      if (kForm == Form::kSplit && i < 2 && (items == 0 ? i != x_half_ : items <= i)) continue;
       AscendC::WaitFlag<HardEvent::M_MTE1>(i);
     }
     for (uint32_t i = 0; i < kSumFlags; ++i) AscendC::WaitFlag<HardEvent::FIX_M>(i);
@@ -200,8 +210,19 @@ class LoraLinear {
   Expand<T, Y, kResidual, kForm> expand_;
   SliceSums<T, Loader<T, Y, kResidual == Residual::kFused, kForm>> sums_;
   Item item_;
-  Item next_;  // of split items: the expand whose sums come next
   Chunks chunks_;
+  // Chunks that are under way, in turns; how many were begun and finished.
+  static constexpr uint32_t kPlaces = Expand<T, Y, kResidual, kForm>::kPlaces;
+  Staged staged_[kPlaces];
+  uint32_t begun_ = 0;
+  uint32_t finished_ = 0;
+  // Of split expands, batches of items whose S is made at once: those whose S is made, and is in
+  // L0A; the first item of the next one whose S is not made; which place of S the one at
+  // hand has.
+  uint32_t summed_ = 0;
+  uint32_t s_loaded_ = 0;
+  uint32_t sum_at_ = 0;
+  uint32_t turn_ = 0;
   uint32_t slice_turn_ = 0;
   uint32_t x_half_ = 0;  // of L0A, which the last block of x went to
 };

@@ -30,7 +30,7 @@ template <typename T>
 __aicore__ inline void RoundS(const Item& item, uint32_t from, uint32_t to) {
   AscendC::DataCopyCO12DstParams params;
   params.nSize = static_cast<uint16_t>(item.tiles * kFractal);
-  params.mSize = static_cast<uint16_t>(item.rows);
+  params.mSize = static_cast<uint16_t>(item.padded);
   params.dstStride = item.padded;
   params.srcStride = static_cast<uint16_t>(item.padded);
   params.quantPre = CastMode<T>::value;
@@ -44,10 +44,11 @@ __aicore__ inline void RoundS(const Item& item, uint32_t from, uint32_t to) {
   AscendC::SetFlag<HardEvent::FIX_MTE1>(0);
 }
 
-// Where a chunk is: a half of L0, a tile of y in L0C.
-struct Place {
-  uint32_t half = 0;
-  uint32_t tile = 0;
+// A chunk from its way to L0 on.
+struct Staged {
+  Item item;
+  Chunks chunk;
+  uint32_t place = 0;  // of L0B, and which tile of y in L0C
 };
 
 // How the sum reaches y.
@@ -57,21 +58,25 @@ template <typename T, typename Y, Residual kResidual, Form kForm>
 class Expand {
  public:
   static constexpr bool kFused = kResidual == Residual::kFused;
-  static constexpr uint32_t kYTiles = kForm == Form::kSplit ? 3 : 2;
+  static constexpr uint32_t kPlaces = kForm == Form::kSplit ? 3 : 2;
   using ItsLoader = Loader<T, Y, kFused, kForm>;
 
   __aicore__ inline Expand(AscendC::GlobalTensor<uint64_t>& words, ItsLoader& loader,
                            uint32_t& weight_turn)
       : words_(words), loader_(loader), weight_turn_(weight_turn) {}
 
-  // Of the item whose S lies at `s` of L0A, beside all y at `y`.
-  __aicore__ inline void Begin(const Item& item, uint32_t s, uint32_t y) {
+  // All y pass through L0A at `y`; of split items, in the half `half`.
+  __aicore__ inline void PassYThrough(uint32_t y, uint32_t half) {
+    l0a_of_y_ = y;
+    y_flag_ = half;
+  }
+  // Finishes chunks of `item` from here on; its S lies at `s` of L0A.
+  __aicore__ inline void Begin(const Item& item, uint32_t s) {
     y_.SetGlobalBuffer(reinterpret_cast<__gm__ Y*>(item.Y(words_)));
     l0a_of_item_ = s;
-    l0a_of_y_ = y;
   }
   // A shrink has used L0B meanwhile.
-  __aicore__ inline void ForgetIdentity() { fresh_ = 3; }
+  __aicore__ inline void ForgetIdentity() { fresh_ = 7; }
 
   // The member's S as the left operand: a block of 16 rows after another.
   __aicore__ inline void LoadS(const Item& item, uint32_t m, uint32_t from) {
@@ -81,68 +86,90 @@ class Expand {
     const uint32_t tiles = FieldOf(span, 3);
     const uint32_t blocks = item.row_blocks;
     for (uint32_t block = 0; block < blocks; ++block) {
-      Load<T>(TPosition::A2, l0a_of_item_ + (tile * blocks + block * tiles) * kFractalBytes,
-              from + (tile * blocks + block) * kFractalBytes, tiles, blocks, 0);
+      Fractals load;
+      load.to = l0a_of_item_ + (tile * blocks + block * tiles) * kFractalBytes;
+      load.from = from + (tile * blocks + block) * kFractalBytes;
+      load.count = tiles;
+      load.stride = blocks;
+      Load<T>(TPosition::A2, load);
     }
   }
 
-  // y and B of a chunk to L0.
-  __aicore__ inline Place Stage(const Item& item, const Chunks& chunk) {
-    const uint32_t half = weight_turn_++ & 1;
-    const uint32_t tile = y_tile_;
-    y_tile_ = y_tile_ + 1 == kYTiles ? 0 : y_tile_ + 1;
-    const uint32_t fractals = chunk.columns / kFractal;
+  // B of a chunk to L0.
+  __aicore__ inline void StageB(Staged* staged) {
+    staged->place = NextPlace();
+    const Chunks& chunk = staged->chunk;
     const uint32_t slot = loader_.Slot();
-    const uint32_t weights_at = kSlotAt + slot * kSlotBytes;
-    const uint32_t identity = half * kHalfL0 + kIdentityL0;
-    const uint32_t y_l0a = l0a_of_y_ + half * kSlotY;
     AscendC::WaitFlag<HardEvent::MTE2_MTE1>(slot);
-    AscendC::WaitFlag<HardEvent::M_MTE1>(2 + half);
+    AscendC::WaitFlag<HardEvent::M_MTE1>(2 + staged->place);
+    Load<T>(TPosition::B2, PlaceOfB(staged->place), kSlotAt + slot * kSlotBytes,
+            chunk.tiles * (chunk.columns / kFractal));
+  }
+
+  // Its y to L0, and y * I, which needs no S, to L0C.
+  __aicore__ inline void StageY(const Staged& staged) {
+    const uint32_t place = staged.place;
+    const uint32_t slot = loader_.Slot();
     if (kFused) {
-      if ((fresh_ >> half & 1) != 0) {
-        Load<T>(TPosition::B2, identity, kIdentityAt, kIdentityFractals, 1, 0);
-        fresh_ &= ~(1u << half);
+      if ((fresh_ >> place & 1) != 0) {
+        Load<T>(TPosition::B2, PlaceOfIdentity(place), kIdentityAt, kIdentityFractals);
+        fresh_ &= ~(1u << place);
       }
-      Load<T>(TPosition::A2, y_l0a, weights_at + kSlotWeights, item.row_blocks * fractals, 1, 0);
+      if (kForm == Form::kSplit) AscendC::WaitFlag<HardEvent::M_MTE1>(y_flag_);
+      Load<T>(TPosition::A2, PlaceOfY(place), kSlotAt + slot * kSlotBytes + kSlotWeights,
+              staged.item.row_blocks * (staged.chunk.columns / kFractal));
     }
-    Load<T>(TPosition::B2, half * kHalfL0, weights_at, chunk.tiles * fractals, 1, 0);
     AscendC::SetFlag<HardEvent::MTE1_MTE2>(slot);
     loader_.Use();
-    AscendC::SetFlag<HardEvent::MTE1_M>(2 + half);
-    return {half, tile};
-  }
-
-  // y * I, which needs no S.
-  __aicore__ inline void AddY(const Item& item, const Chunks& chunk, const Place& place) {
-    AscendC::WaitFlag<HardEvent::MTE1_M>(2 + place.half);
-    AscendC::WaitFlag<HardEvent::FIX_M>(place.tile);
+    AscendC::SetFlag<HardEvent::MTE1_M>(2 + place);
+    AscendC::WaitFlag<HardEvent::MTE1_M>(2 + place);
+    AscendC::WaitFlag<HardEvent::FIX_M>(staged.place);
     if (kFused) {
-      MultiplyIdentity(item, TileOfY(place.tile), l0a_of_y_ + place.half * kSlotY,
-                       place.half * kHalfL0 + kIdentityL0, chunk.columns / kFractal);
+      MultiplyIdentity(staged);
+      if (kForm == Form::kSplit) AscendC::SetFlag<HardEvent::M_MTE1>(y_flag_);
     }
   }
 
   // y[the member's rows, the chunk's columns)
-  __aicore__ inline void Finish(const Item& item, const Chunks& chunk, const Place& place) {
-    const uint32_t y_l0c = TileOfY(place.tile);
+  __aicore__ inline void Finish(const Staged& staged) {
+    const Item& item = staged.item;
+    const Chunks& chunk = staged.chunk;
+    const uint32_t y_l0c = TileOfY(staged.place);
     if (kFused) AscendC::PipeBarrier<PIPE_M>();
     Product product;
     product.to = y_l0c;
     product.a = l0a_of_item_ + chunk.tile * item.row_blocks * kFractalBytes;
-    product.b = place.half * kHalfL0;
+    product.b = PlaceOfB(staged.place);
     product.rows = item.padded;
     product.columns = chunk.columns;
     product.inner = chunk.tiles * kFractal;
     product.first = !kFused;
     Multiply<T>(product);
-    AscendC::SetFlag<HardEvent::M_MTE1>(2 + place.half);
-    AscendC::SetFlag<HardEvent::M_FIX>(place.tile);
-    AscendC::WaitFlag<HardEvent::M_FIX>(place.tile);
+    AscendC::SetFlag<HardEvent::M_MTE1>(2 + staged.place);
+    AscendC::SetFlag<HardEvent::M_FIX>(staged.place);
+    AscendC::WaitFlag<HardEvent::M_FIX>(staged.place);
     WriteY(item, chunk, y_l0c);
-    AscendC::SetFlag<HardEvent::FIX_M>(place.tile);
+    AscendC::SetFlag<HardEvent::FIX_M>(staged.place);
   }
 
  private:
+  // Split: the half of L0B first that the shrink has not used last, and the place across both when
+  // both are known to be free of its weights.
+  __aicore__ inline uint32_t NextPlace() {
+    if (kForm == Form::kWhole) return weight_turn_++ & 1;
+    const uint32_t turn = place_turn_++ % kPlaces;
+    return turn < 2 ? turn ^ (weight_turn_ & 1) : turn;
+  }
+  __aicore__ inline uint32_t PlaceOfB(uint32_t place) const {
+    if (kForm == Form::kWhole) return place * kHalfL0;
+    return place * 2 % kPlaces * kPlaceL0;
+  }
+  __aicore__ inline uint32_t PlaceOfY(uint32_t place) const {
+    return kForm == Form::kWhole ? l0a_of_y_ + place * kSlotY : l0a_of_y_;
+  }
+  __aicore__ inline uint32_t PlaceOfIdentity(uint32_t place) const {
+    return PlaceOfB(place) + (kForm == Form::kWhole ? kIdentityL0 : kPlaceIdentityL0);
+  }
   // The third begins where L0C does.
   __aicore__ inline uint32_t TileOfY(uint32_t tile) const {
     return (kYL0C + tile * kYL0CBytes) % kL0CBytes;
@@ -151,13 +178,12 @@ class Expand {
   // L0C tile of y = y * I, so that a row that is not finite stays in its row. The tile's fractals
   // lie in L0A and in L0C in one order, so they are taken for one tall matrix of 16 columns: one
   // product and one fractal of identity, whatever the tile's shape.
-  __aicore__ inline void MultiplyIdentity(const Item& item, uint32_t to, uint32_t y,
-                                          uint32_t identity, uint32_t fractals) {
+  __aicore__ inline void MultiplyIdentity(const Staged& staged) {
     Product product;
-    product.to = to;
-    product.a = y;
-    product.b = identity;
-    product.rows = item.padded * fractals;
+    product.to = TileOfY(staged.place);
+    product.a = PlaceOfY(staged.place);
+    product.b = PlaceOfIdentity(staged.place);
+    product.rows = staged.item.padded * (staged.chunk.columns / kFractal);
     product.columns = kFractal;
     product.inner = kFractal;
     product.first = true;
@@ -188,11 +214,12 @@ class Expand {
   AscendC::GlobalTensor<Y> y_;
   ItsLoader& loader_;
   uint32_t& weight_turn_;
-  uint32_t y_tile_ = 0;
-  // Halves of L0B that have no identity yet, a bit each.
-  uint32_t fresh_ = 3;
+  uint32_t place_turn_ = 0;  // of split items
+  // Places of L0B that have no identity yet, a bit each.
+  uint32_t fresh_ = 7;
   uint32_t l0a_of_item_ = 0;
   uint32_t l0a_of_y_ = 0;
+  uint32_t y_flag_ = 0;
 };
 
 }  // namespace ascend

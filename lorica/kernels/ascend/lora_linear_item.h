@@ -31,8 +31,7 @@ class Item {
     group = FieldOf(range, 3);
     row_blocks = (rows + kFractal - 1) / kFractal;
     padded = row_blocks * kFractal;
-    late = steps >= kLate;
-    slices = (steps % kLate) >> 8;
+    slices = steps >> 8;
     steps &= 255;
     groups = (tiles + kGroupTiles - 1) / kGroupTiles;
     runs_at = at + kItemHead;
@@ -74,7 +73,6 @@ class Item {
   uint32_t pitch = 0;
   uint32_t steps = 0;
   uint32_t slices = 0;
-  bool late = false;
   uint32_t runs_at = 0;
   uint32_t members_at = 0;
   uint32_t tiles_at = 0;
@@ -97,11 +95,16 @@ class Chunks {
     end_ = item.column_end;
     at_ = begin_ + FieldOf(chunk, 1) * width_;
     left_ = (end_ - begin_ + width_ - 1) / width_;
+    s_at = FieldOf(chunk, 2);
+    batch = FieldOf(chunk, 3);
+    first_ = true;
     Place();
   }
   __aicore__ inline bool Done() const { return left_ == 0; }
+  __aicore__ inline bool First() const { return first_; }
   __aicore__ inline bool Last() const { return left_ == 1; }
   __aicore__ inline void Next() {
+    first_ = false;
     --left_;
     at_ += width_;
     if (at_ >= end_) at_ = begin_;
@@ -114,6 +117,9 @@ class Chunks {
   uint32_t tiles = 0;
   uint32_t column = 0;
   uint32_t columns = 0;
+  // Of split expands.
+  uint32_t s_at = 0;
+  uint32_t batch = 0;
 
  private:
   __aicore__ inline void Place() {
@@ -125,6 +131,7 @@ class Chunks {
   uint32_t end_ = 0;
   uint32_t at_ = 0;
   uint32_t left_ = 0;
+  bool first_ = false;
 };
 
 }  // namespace ascend

@@ -17,20 +17,35 @@ __aicore__ inline AscendC::LocalTensor<E> At(TPosition where, uint32_t byte, uin
 }
 __aicore__ inline uint32_t Least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-// `count` fractals from L1 to L0: `stride` fractals apart there, `gap` between them here.
+// Fractals that come from L1 to L0: `stride` apart there, `gap` between them here.
+struct Fractals {
+  uint32_t to = 0;  // bytes
+  uint32_t from = 0;
+  uint32_t count = 0;
+  uint32_t stride = 1;
+  uint32_t gap = 0;
+};
+
 template <typename E>
-__aicore__ inline void Load(TPosition where, uint32_t to, uint32_t from, uint32_t count,
-                            uint32_t stride, uint32_t gap) {
+__aicore__ inline void Load(TPosition where, const Fractals& f) {
   constexpr uint32_t fractal = kFractalBytes / sizeof(E);
   AscendC::LoadData2DParams load;
   load.startIndex = 0;
-  load.repeatTimes = static_cast<uint8_t>(count);
-  load.srcStride = static_cast<uint16_t>(stride);
-  load.dstGap = static_cast<uint16_t>(gap);
+  load.repeatTimes = static_cast<uint8_t>(f.count);
+  load.srcStride = static_cast<uint16_t>(f.stride);
+  load.dstGap = static_cast<uint16_t>(f.gap);
   load.ifTranspose = false;
   const TPosition source = where == TPosition::A2 ? TPosition::A1 : TPosition::B1;
-  AscendC::LoadData(At<E>(where, to, ((count - 1) * (gap + 1) + 1) * fractal),
-                    At<E>(source, from, ((count - 1) * stride + 1) * fractal), load);
+  AscendC::LoadData(At<E>(where, f.to, ((f.count - 1) * (f.gap + 1) + 1) * fractal),
+                    At<E>(source, f.from, ((f.count - 1) * f.stride + 1) * fractal), load);
+}
+template <typename E>
+__aicore__ inline void Load(TPosition where, uint32_t to, uint32_t from, uint32_t count) {
+  Fractals load;
+  load.to = to;
+  load.from = from;
+  load.count = count;
+  Load<E>(where, load);
 }
 
 // L0C[rows, columns] (+)= L0A[rows, inner] * L0B[inner, columns]; places in bytes. Rows are padded:

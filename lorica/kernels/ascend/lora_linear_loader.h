@@ -69,8 +69,6 @@ class Loader {
   }
   // This core's sums of one more round are on their way to memory.
   __aicore__ inline void Sent() { ++sent_; }
-  // The sums of one more expand may come.
-  __aicore__ inline void AllowSums() { ++sums_allowed_; }
   // Takes the flags of rounds in which the core has no expands.
   __aicore__ inline void End() {
     while (waited_ < kRounds) WaitRound();
@@ -89,13 +87,26 @@ class Loader {
       const uint32_t turn = x_loaded_++ & 1;
       AscendC::WaitFlag<HardEvent::MTE1_MTE2>(kSlots + turn);
       for (uint32_t r = 0; r < item_.runs; ++r) {
-        CopyRows(x_, turn * kXBytes, item_.runs_at + r * kRunWords, item_.inner, k_, columns);
+        Rows rows;
+        rows.to = turn * kXBytes;
+        rows.run = item_.runs_at + r * kRunWords;
+        rows.pitch = item_.inner;
+        rows.column = k_;
+        rows.columns = columns;
+        CopyRows(x_, rows);
       }
       AscendC::SetFlag<HardEvent::MTE2_MTE1>(kSlots + turn);
     }
     const uint32_t slot = loaded_++ % kSlots;
     AscendC::WaitFlag<HardEvent::MTE1_MTE2>(slot);
-    CopyTiles(kTileA, item_.group * kGroupTiles, item_.GroupTiles(), slot, k_, columns);
+    Tiles tiles;
+    tiles.factor = kTileA;
+    tiles.tile = item_.group * kGroupTiles;
+    tiles.count = item_.GroupTiles();
+    tiles.slot = slot;
+    tiles.from = k_;
+    tiles.length = columns;
+    CopyTiles(tiles);
     AscendC::SetFlag<HardEvent::MTE2_MTE1>(slot);
     item_.NextGroup();
     if (++group_ < item_.groups) return;
@@ -129,11 +140,23 @@ class Loader {
                         elements);
     }
     ++ahead_;
-    CopyTiles(kTileB, chunks_.tile, chunks_.tiles, slot, chunks_.column, chunks_.columns);
+    Tiles tiles;
+    tiles.factor = kTileB;
+    tiles.tile = chunks_.tile;
+    tiles.count = chunks_.tiles;
+    tiles.slot = slot;
+    tiles.from = chunks_.column;
+    tiles.length = chunks_.columns;
+    CopyTiles(tiles);
     if (kLoadsY) {
       for (uint32_t r = chunks_.run_begin; r < chunks_.run_end; ++r) {
-        CopyRows(y_, kSlotAt + slot * kSlotBytes + kSlotWeights, item_.runs_at + r * kRunWords,
-                 item_.pitch, chunks_.column, chunks_.columns);
+        Rows rows;
+        rows.to = kSlotAt + slot * kSlotBytes + kSlotWeights;
+        rows.run = item_.runs_at + r * kRunWords;
+        rows.pitch = item_.pitch;
+        rows.column = chunks_.column;
+        rows.columns = chunks_.columns;
+        CopyRows(y_, rows);
       }
     }
     AscendC::SetFlag<HardEvent::MTE2_MTE1>(slot);
@@ -162,25 +185,45 @@ class Loader {
   __aicore__ inline bool Due(uint32_t round) const { return ahead_ >= lead_[round]; }
   __aicore__ inline bool SlicesMayCome() const {
     const uint32_t round = SumRound();
-    // One item more where no flag of another core has to be waited for.
-    const uint32_t allowed = waited_ > round ? sums_allowed_ + 1 : sums_allowed_;
-    return shrinks_ == 0 && sum_items_ > 0 && sent_ > round && Due(round) && sums_done_ < allowed &&
+    return shrinks_ == 0 && sum_items_ > 0 && sent_ > round && Due(round) &&
            x_loaded_ - x_used_ < 2;
   }
   // The first sums go before the units that are loaded ahead.
   __aicore__ inline bool SlicesComeFirst() const {
     const uint32_t round = SumRound();
-    return sums_done_ == 0 && sum_tile_ == 0 && sum_items_ > 0 && sent_ > round && Due(round);
+    return waited_ == 0 && sum_items_ > 0 && sent_ > round && Due(round);
   }
 
-  // The slices of a batch of tiles, and their scaled identities.
+  // Slices of tiles of the next batch, as many as a slot takes, and their scaled identities.
   __aicore__ inline void LoadSlices() {
-    if (sum_tile_ == 0) sum_item_.Read(words_, sum_at_);
     while (waited_ <= SumRound()) WaitRound();
     const uint32_t turn = x_loaded_++ & 1;
     AscendC::WaitFlag<HardEvent::MTE1_MTE2>(kSlots + turn);
+    uint32_t at = 0;
+    do {
+      if (sum_tile_ == 0) {
+        sum_item_.Read(words_, sum_at_);
+        const uint32_t chunk = sum_item_.members_at + kMemberChunk;
+        if (batch_left_ == 0) batch_left_ = FieldOf(words_.GetValue(chunk), 3);
+      }
+      const uint32_t tiles = sum_item_.SumTiles(sum_tile_);
+      CopySlices(tiles, turn * kXBytes, at);
+      at += tiles;
+      sum_tile_ += tiles;
+      batch_left_ -= tiles;
+      if (sum_tile_ == sum_item_.tiles) {
+        sum_tile_ = 0;
+        sum_at_ = sum_item_.next;
+        --sum_items_;
+      }
+    } while (sum_tile_ == 0 && batch_left_ != 0);
+    AscendC::SetFlag<HardEvent::MTE2_MTE1>(kSlots + turn);
+  }
+
+  // Of the item at hand, from its tile `sum_tile_` on, to the places of tiles from `at` on.
+  __aicore__ inline void CopySlices(uint32_t tiles, uint32_t to, uint32_t at) {
     const uint32_t columns = sum_item_.slices * kFractal;
-    const uint32_t tiles = sum_item_.SumTiles(sum_tile_);
+    const uint32_t elements = sum_item_.padded * columns;
     AscendC::GlobalTensor<float> sums;
     sums.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(sum_item_.Sums(words_)));
     AscendC::Nd2NzParams params;
@@ -191,63 +234,69 @@ class Loader {
     params.srcDValue = static_cast<uint16_t>(columns);
     params.dstNzC0Stride = static_cast<uint16_t>(sum_item_.padded);
     params.dstNzNStride = 1;
-    params.dstNzMatrixStride = static_cast<uint16_t>(sum_item_.padded * columns);
-    AscendC::DataCopy(AscendC::LocalTensor<float>(TPosition::A1, turn * kXBytes,
-                                                  tiles * sum_item_.padded * columns),
-                      sums[sum_tile_ * sum_item_.rows * columns], params);
+    params.dstNzMatrixStride = static_cast<uint16_t>(elements);
+    AscendC::DataCopy(
+        AscendC::LocalTensor<float>(TPosition::A1, to + at * elements * 4, tiles * elements),
+        sums[sum_tile_ * sum_item_.rows * columns], params);
     AscendC::GlobalTensor<float> scale;
     for (uint32_t t = 0; t < tiles; ++t) {
       const uint64_t number =
           words_.GetValue(sum_item_.tiles_at + (sum_tile_ + t) * kTileWords + kTileScale);
       scale.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(
           program_ + words_.GetValue(kScalesAt) * 8 + number * kWideFractals * kFractalBytes));
-      constexpr uint32_t elements = kWideFractals * kWideElements;
-      AscendC::DataCopy(
-          AscendC::LocalTensor<float>(TPosition::B1,
-                                      turn * kXBytes + kScaleAt + t * kWideFractals * kFractalBytes,
-                                      elements),
-          scale, elements);
+      const uint32_t scale_elements = kWideFractals * kWideElements;
+      AscendC::DataCopy(AscendC::LocalTensor<float>(
+                            TPosition::B1, to + kScaleAt + (at + t) * kWideFractals * kFractalBytes,
+                            scale_elements),
+                        scale, scale_elements);
     }
-    AscendC::SetFlag<HardEvent::MTE2_MTE1>(kSlots + turn);
-    sum_tile_ += tiles;
-    if (sum_tile_ < sum_item_.tiles) return;
-    sum_tile_ = 0;
-    sum_at_ = sum_item_.next;
-    --sum_items_;
-    ++sums_done_;
   }
 
-  // `length` of each of `tiles` tiles from `from` on, along k or along the columns: fractals that
+  // `length` of each of `count` tiles, from `from` on, along k or along the columns: fractals that
   // follow each other.
-  __aicore__ inline void CopyTiles(uint32_t factor, uint32_t tile, uint32_t tiles, uint32_t slot,
-                                   uint32_t from, uint32_t length) {
-    const uint32_t elements = length * kFractal;
-    for (uint32_t t = 0; t < tiles; ++t) {
-      const uint32_t word = item_.tiles_at + (tile + t) * kTileWords + factor;
+  struct Tiles {
+    uint32_t factor = 0;  // its word
+    uint32_t tile = 0;
+    uint32_t count = 0;
+    uint32_t slot = 0;
+    uint32_t from = 0;
+    uint32_t length = 0;
+  };
+  __aicore__ inline void CopyTiles(const Tiles& tiles) {
+    const uint32_t elements = tiles.length * kFractal;
+    for (uint32_t t = 0; t < tiles.count; ++t) {
+      const uint32_t word = item_.tiles_at + (tiles.tile + t) * kTileWords + tiles.factor;
       weights_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(words_.GetValue(word)));
       AscendC::DataCopy(
-          AscendC::LocalTensor<T>(TPosition::B1, kSlotAt + slot * kSlotBytes + t * elements * 2,
-                                  elements),
-          weights_[from * kFractal], elements);
+          AscendC::LocalTensor<T>(TPosition::B1,
+                                  kSlotAt + tiles.slot * kSlotBytes + t * elements * 2, elements),
+          weights_[tiles.from * kFractal], elements);
     }
   }
 
   // One run of rows of x or y, `columns` of them, into L1: a fractal column after another.
+  struct Rows {
+    uint32_t to = 0;   // bytes
+    uint32_t run = 0;  // its word
+    uint32_t pitch = 0;
+    uint32_t column = 0;
+    uint32_t columns = 0;
+  };
   template <typename E>
-  __aicore__ inline void CopyRows(AscendC::GlobalTensor<E>& from, uint32_t to, uint32_t run,
-                                  uint32_t pitch, uint32_t column, uint32_t columns) {
-    const uint64_t where = words_.GetValue(run);
+  __aicore__ inline void CopyRows(AscendC::GlobalTensor<E>& from, const Rows& rows) {
+    const uint64_t where = words_.GetValue(rows.run);
     const uint32_t count = FieldOf(where, 3);
     AscendC::Nd2NzParams params;
     params.nValue = static_cast<uint16_t>(count);
-    params.dValue = static_cast<uint16_t>(columns);
-    params.srcDValue = static_cast<uint16_t>(pitch);
+    params.dValue = static_cast<uint16_t>(rows.columns);
+    params.srcDValue = static_cast<uint16_t>(rows.pitch);
     params.dstNzC0Stride = static_cast<uint16_t>(item_.padded);
     params.dstNzNStride = 1;
     AscendC::DataCopy(
-        AscendC::LocalTensor<E>(TPosition::A1, to + FieldOf(where, 2) * 32,
-                                (columns - kFractal) * item_.padded + count * kFractal),
-        from[static_cast<uint64_t>(static_cast<uint32_t>(where)) * pitch + column], params);
+        AscendC::LocalTensor<E>(TPosition::A1, rows.to + FieldOf(where, 2) * 32,
+                                (rows.columns - kFractal) * item_.padded + count * kFractal),
+        from[static_cast<uint64_t>(static_cast<uint32_t>(where)) * rows.pitch + rows.column],
+        params);
   }
 
   AscendC::GlobalTensor<uint64_t> words_;
@@ -273,8 +322,7 @@ class Loader {
   uint32_t sum_at_ = 0;
   Item sum_item_;
   uint32_t sum_tile_ = 0;
-  uint32_t sums_done_ = 0;
-  uint32_t sums_allowed_ = 1;
+  uint32_t batch_left_ = 0;
   GM_ADDR program_ = nullptr;
   uint32_t k_ = 0;
   uint32_t group_ = 0;  // groups done at this k

@@ -57,16 +57,21 @@ class Shrink {
     const uint32_t slot = loader_.Slot();
     AscendC::WaitFlag<HardEvent::MTE2_MTE1>(slot);
     AscendC::WaitFlag<HardEvent::M_MTE1>(2 + half);
-    for (uint32_t t = 0; t < tiles; ++t) {
-      Load<T>(TPosition::B2, half * kHalfL0 + t * kFractalBytes,
-              kSlotAt + slot * kSlotBytes + t * fractals * kFractalBytes, fractals, 1, tiles - 1);
-    }
+    // Where x is there, the first half of the products need not wait for the second half of A.
+    const uint32_t middle = stays ? Least(fractals, kBlock / kFractal / 2) : fractals;
+    LoadA(slot, half, {tiles, fractals, 0, middle});
+    AscendC::SetFlag<HardEvent::MTE1_M>(2 + half);
+    if (middle < fractals) LoadA(slot, half, {tiles, fractals, middle, fractals});
     AscendC::SetFlag<HardEvent::MTE1_MTE2>(slot);
     loader_.Use();
-    AscendC::SetFlag<HardEvent::MTE1_M>(2 + half);
     AscendC::WaitFlag<HardEvent::MTE1_M>(2 + half);
     if (stays) {
-      Products(item, half, 0, fractals);
+      Products(item, half, {0, middle, 0});
+      if (middle < fractals) {
+        AscendC::SetFlag<HardEvent::MTE1_M>(4 + half);
+        AscendC::WaitFlag<HardEvent::MTE1_M>(4 + half);
+        Products(item, half, {middle, fractals, 0});
+      }
     } else {
       const uint32_t part = item.steps * (kStep / kFractal);
       for (uint32_t begin = 0; begin < fractals; begin += part) {
@@ -74,11 +79,29 @@ class Shrink {
         LoadX(item, x_at, begin, end);
         AscendC::SetFlag<HardEvent::MTE1_M>(x_half_);
         AscendC::WaitFlag<HardEvent::MTE1_M>(x_half_);
-        Products(item, half, begin, end);
+        Products(item, half, {begin, end, begin});
         AscendC::SetFlag<HardEvent::M_MTE1>(x_half_);
       }
     }
     AscendC::SetFlag<HardEvent::M_MTE1>(2 + half);
+  }
+
+  // k-steps [begin, end) of `fractals` of each of `tiles`.
+  struct PartOfA {
+    uint32_t tiles = 0;
+    uint32_t fractals = 0;
+    uint32_t begin = 0;
+    uint32_t end = 0;
+  };
+  __aicore__ inline void LoadA(uint32_t slot, uint32_t half, const PartOfA& a) {
+    for (uint32_t t = 0; t < a.tiles; ++t) {
+      Fractals load;
+      load.to = half * kHalfL0 + (a.begin * a.tiles + t) * kFractalBytes;
+      load.from = kSlotAt + slot * kSlotBytes + (t * a.fractals + a.begin) * kFractalBytes;
+      load.count = a.end - a.begin;
+      load.gap = a.tiles - 1;
+      Load<T>(TPosition::B2, load);
+    }
   }
 
   // k-steps [begin, end) of x, in fractals, from L1 into the other half of L0A: there, a block of
@@ -89,29 +112,38 @@ class Shrink {
     AscendC::WaitFlag<HardEvent::M_MTE1>(half);
     const uint32_t blocks = item.row_blocks;
     if (blocks == 1) {
-      Load<T>(TPosition::A2, half * kHalfL0, x_at + begin * kFractalBytes, end - begin, 1, 0);
+      Load<T>(TPosition::A2, half * kHalfL0, x_at + begin * kFractalBytes, end - begin);
     } else {
       for (uint32_t at = begin; at < end; at += kStep / kFractal) {
         const uint32_t step = Least(kStep / kFractal, end - at);
         for (uint32_t block = 0; block < blocks; ++block) {
-          Load<T>(TPosition::A2,
-                  half * kHalfL0 + ((at - begin) * blocks + block * step) * kFractalBytes,
-                  x_at + (at * blocks + block) * kFractalBytes, step, blocks, 0);
+          Fractals load;
+          load.to = half * kHalfL0 + ((at - begin) * blocks + block * step) * kFractalBytes;
+          load.from = x_at + (at * blocks + block) * kFractalBytes;
+          load.count = step;
+          load.stride = blocks;
+          Load<T>(TPosition::A2, load);
         }
       }
     }
   }
 
-  __aicore__ inline void Products(const Item& item, uint32_t half, uint32_t begin, uint32_t end) {
+  // K-steps [begin, end) of a block, in fractals; L0A has x from `x_begin` on.
+  struct Range {
+    uint32_t begin = 0;
+    uint32_t end = 0;
+    uint32_t x_begin = 0;
+  };
+  __aicore__ inline void Products(const Item& item, uint32_t half, const Range& range) {
     const uint32_t tiles = item.GroupTiles();
-    for (uint32_t at = begin; at < end; at += kStep / kFractal) {
-      const uint32_t inner = Least(kStep / kFractal, end - at) * kFractal;
+    for (uint32_t at = range.begin; at < range.end; at += kStep / kFractal) {
+      const uint32_t inner = Least(kStep / kFractal, range.end - at) * kFractal;
       const bool first = first_ && at == 0;
       // A product this small would read the sum before the last one has reached it.
       if (!first) AscendC::PipeBarrier<PIPE_M>();
       Product product;
       product.to = sum_at_ + item.group * kGroupTiles * item.row_blocks * kSumBytes;
-      product.a = x_half_ * kHalfL0 + (at - begin) * item.padded * 32;
+      product.a = x_half_ * kHalfL0 + (at - range.x_begin) * item.padded * 32;
       product.b = half * kHalfL0 + at * tiles * kFractalBytes;
       product.rows = item.padded;
       product.columns = tiles * kFractal;

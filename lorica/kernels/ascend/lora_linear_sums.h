@@ -14,52 +14,56 @@ class SliceSums {
  public:
   __aicore__ inline explicit SliceSums(ItsLoader& loader) : loader_(loader) {}
 
-  // S of the next expand: the slices' sums, in order, times the scale; to its place in L1. On the
-  // way they pass through the place of S in L0A.
-  __aicore__ inline void Run(const Item& item, uint32_t l0a, uint32_t turn) {
-    const uint32_t sum = kYL0CBytes;
+  // S of `item`: the slices' sums, in order, times the scale; to byte `to` of L1. On the way they
+  // pass through L0A at `l0a`, which the flag `half` says is free.
+  __aicore__ inline void Run(const Item& item, uint32_t to, uint32_t l0a, uint32_t half) {
     AscendC::WaitFlag<HardEvent::FIX_M>(kSumsFlag);
     for (uint32_t begin = 0; begin < item.tiles; begin += item.SumTiles(begin)) {
       loader_.Need();
       const uint32_t x_slot = loader_.XSlot();
       AscendC::WaitFlag<HardEvent::MTE2_MTE1>(kSlots + x_slot);
-      const uint32_t tiles = item.SumTiles(begin);
-      for (uint32_t t = 0; t < tiles; ++t) {
-        for (uint32_t block = 0; block < item.row_blocks; ++block) {
-          Block(item, {t, block}, x_slot * kXBytes, l0a,
-                sum + ((begin + t) * item.row_blocks + block) * kSumBytes);
-        }
+      const uint32_t blocks = item.SumTiles(begin) * item.row_blocks;
+      for (uint32_t block = 0; block < blocks; block += kSumsAtOnce) {
+        const uint32_t end = Least(blocks, block + kSumsAtOnce);
+        AscendC::WaitFlag<HardEvent::M_MTE1>(half);
+        for (uint32_t b = block; b < end; ++b) LoadBlock(item, b, x_slot * kXBytes, l0a);
+        AscendC::SetFlag<HardEvent::MTE1_M>(0);
+        AscendC::WaitFlag<HardEvent::MTE1_M>(0);
+        AddSlices(item, end - block, l0a,
+                  kYL0CBytes + (begin * item.row_blocks + block) * kSumBytes);
+        AscendC::SetFlag<HardEvent::M_MTE1>(half);
       }
       AscendC::SetFlag<HardEvent::MTE1_MTE2>(kSlots + x_slot);
       loader_.UseX();
     }
     AscendC::SetFlag<HardEvent::M_FIX>(kSumsFlag);
     AscendC::WaitFlag<HardEvent::M_FIX>(kSumsFlag);
-    RoundS<T>(item, sum, kSAt + turn * kSplitS);
+    RoundS<T>(item, kYL0CBytes, to);
     AscendC::SetFlag<HardEvent::FIX_M>(kSumsFlag);
   }
 
  private:
-  struct Part {
-    uint32_t tile = 0;
-    uint32_t block = 0;
-  };
-  // Of one tile, 16 rows: a slice after another, so that its sum is added as it was written, times
-  // the scale.
-  __aicore__ inline void Block(const Item& item, Part part, uint32_t from, uint32_t place,
-                               uint32_t to) {
+  static constexpr uint32_t kSumsAtOnce = 2;
+
+  // Of a batch of tiles, 16 rows of one tile, and the tile's scaled identity.
+  __aicore__ inline void LoadBlock(const Item& item, uint32_t block, uint32_t from, uint32_t l0a) {
     const uint32_t fractals = item.slices * kWideFractals;
-    const uint32_t turn = turn_++ & 1;
-    const uint32_t scale = turn * kHalfL0 + kScaleL0;
-    const uint32_t sums = place + turn * kSumsL0;
-    AscendC::WaitFlag<HardEvent::M_MTE1>(kSumFlag + turn);
-    Load<float>(TPosition::B2, scale, from + kScaleAt + part.tile * kWideFractals * kFractalBytes,
-                kWideFractals, 1, 0);
-    Load<float>(TPosition::A2, sums,
-                from + (part.tile * fractals * item.row_blocks + part.block) * kFractalBytes,
-                fractals, item.row_blocks, 0);
-    AscendC::SetFlag<HardEvent::MTE1_M>(turn);
-    AscendC::WaitFlag<HardEvent::MTE1_M>(turn);
+    const uint32_t tile = block / item.row_blocks;
+    const uint32_t turn = block % kSumsAtOnce;
+    Load<float>(TPosition::B2, kScaleL0 + turn * kWideFractals * kFractalBytes,
+                from + kScaleAt + tile * kWideFractals * kFractalBytes, kWideFractals);
+    Fractals load;
+    load.to = l0a + turn * kSumsL0;
+    load.from =
+        from + (tile * fractals * item.row_blocks + block % item.row_blocks) * kFractalBytes;
+    load.count = fractals;
+    load.stride = item.row_blocks;
+    Load<float>(TPosition::A2, load);
+  }
+
+  // Of each block, a slice after another, so that its sum is added as it was written, times the
+  // scale.
+  __aicore__ inline void AddSlices(const Item& item, uint32_t blocks, uint32_t l0a, uint32_t to) {
     AscendC::MmadParams params;
     params.m = kFractal;
     params.n = kFractal;
@@ -68,16 +72,19 @@ class SliceSums {
       const bool first = slice == 0;
       if (!first) AscendC::PipeBarrier<PIPE_M>();
       params.cmatrixInitVal = first;
-      AscendC::Mmad(
-          At<float>(TPosition::CO1, to, kFractalElements),
-          At<float>(TPosition::A2, sums + slice * kWideFractals * kFractalBytes, kFractalElements),
-          At<float>(TPosition::B2, scale, kFractalElements), params);
+      for (uint32_t b = 0; b < blocks; ++b) {
+        AscendC::Mmad(
+            At<float>(TPosition::CO1, to + b * kSumBytes, kFractalElements),
+            At<float>(TPosition::A2, l0a + b * kSumsL0 + slice * kWideFractals * kFractalBytes,
+                      kFractalElements),
+            At<float>(TPosition::B2, kScaleL0 + b * kWideFractals * kFractalBytes,
+                      kFractalElements),
+            params);
+      }
     }
-    AscendC::SetFlag<HardEvent::M_MTE1>(kSumFlag + turn);
   }
 
   ItsLoader& loader_;
-  uint32_t turn_ = 0;
 };
 
 }  // namespace ascend

@@ -43,9 +43,6 @@ enum CoreWord : uint32_t {
   kCoreWords
 };
 constexpr uint32_t kRounds = 2;
-// In kItemShape's last number, of split expands: the sums come too late to be added up before the
-// item before it ends.
-constexpr uint32_t kLate = 32768;
 // Word 1, of split programs: where the scaled identities begin, in words. Each: 16 x 16 of fp32 in
 // two fractals, as the right operand of a product.
 constexpr uint32_t kScalesAt = 1;
@@ -68,9 +65,20 @@ constexpr uint32_t kRunWords = 1;
 // The rows of one adapter.
 enum MemberWord : uint32_t {
   kMemberSpan,   // first run, end of runs, first tile, tiles
-  kMemberChunk,  // columns of one expand step, the chunk where this core begins
+  kMemberChunk,  // columns of one expand step, the chunk where this core begins; of split expands,
+                 // the tile of its batch where its S begins, tiles of the batch that it begins
   kMemberWords
 };
+// Behind the tiles of a split expand, what is done while each of its chunks comes to L0, a byte a
+// chunk: how many chunks are brought to their end before y comes, whether S of the next batch is
+// made then, how many chunks are brought to their end after that.
+constexpr uint32_t kStepBits = 8;
+constexpr uint32_t kStepsOfWord = 64 / kStepBits;
+constexpr uint32_t kStepMask = 255;
+constexpr uint32_t kStepCount = 7;
+constexpr uint32_t kStepAfter = 3;
+constexpr uint32_t kStepSum = 128;
+constexpr uint32_t kStepSumFirst = 64;
 // Addresses, and the scale: an fp32 number that S is multiplied with on arch 2002; of split items
 // the address of the identity times it, 2 fractals of fp32; of whole items of arch 2201 it is in B.
 enum TileWord : uint32_t { kTileA, kTileB, kTileScale, kTileWords };

@@ -6,13 +6,16 @@
 #include <string>
 
 #include "lorica/kernels/ascend/lora_program.h"
+#include "lorica/kernels/ascend/split_steps.h"
 #include "lorica/kernels/ascend/tile_packer.h"
 
 namespace lorica::ascend {
 namespace {
 
-// Fractals of B in half of L0B, beside the identity and the scaled one.
-constexpr int32_t kWeightFractals = 61;
+// Fractals of B in half of L0B beside the identity, and in a third of it beside that and two scaled
+// ones.
+constexpr int32_t kHalfFractals = 61;
+constexpr int32_t kPlaceFractals = 40;
 // Fractals of a tile of y in its half of L0C's second part.
 constexpr int32_t kYFractals = 32;
 // Fractal columns of a chunk that is still worth its instructions: few columns are cut in two, so
@@ -22,8 +25,13 @@ constexpr int32_t kLeastChunk = 6;
 constexpr int32_t kRowsThatTakeTime = 4;
 constexpr int64_t kAlignment = 32;
 // What a core reads while its last sum of a round goes out, a flag comes back and all cores' sums
-// come in: about 800 cycles at the rate of its path.
-constexpr int64_t kMeetBytes = 65536;
+// come in: about 750 cycles at the rate of its path; and which part of a chunk's load it rather
+// waits for the flag than asks for the chunk first.
+constexpr int64_t kMeetBytes = 58000;
+constexpr int64_t kStallShare = 4;
+// Fractal columns of the last chunk of a split share: all that follows the last load is done with
+// them alone.
+constexpr int32_t kLastChunk = 12;
 
 Status CheckLength(const std::string& where, const char* what, int64_t length) {
   if (length > 0 && length % kFractal == 0 && length <= kMaxInner) return OkStatus();
@@ -73,9 +81,10 @@ class Lowering {
   struct Loads {
     std::array<int64_t, kRounds> shrinks{};
     std::vector<int64_t> units;
-    // The first expand of each round: its word, 0 where there is none, and units before it.
-    std::array<size_t, kRounds> expand_at{};
-    std::array<size_t, kRounds> units_before{};
+    std::vector<SplitExpand> expands;
+    // Words of each: kMemberChunk of its only member, and the first of its steps.
+    std::vector<size_t> chunk_words;
+    std::vector<size_t> step_words;
   };
   struct Item {
     int32_t segment_begin = 0;
@@ -88,6 +97,7 @@ class Lowering {
     int64_t pitch = 0;
     uint64_t y = 0;
     uint64_t sums = 0;
+    bool ends_share = false;  // the core's last one
   };
 
   Status AddWorker(size_t worker, Counts* shrinks, Counts* others) {
@@ -117,16 +127,24 @@ class Lowering {
     }
     for (int32_t i = plan.expand_begin[worker]; i < plan.expand_begin[worker + 1]; ++i) {
       const lora::ExpandItem& e = plan.expands[static_cast<size_t>(i)];
-      const auto round = static_cast<size_t>(e.round);
-      if (loads_[worker].expand_at[round] == 0) {
-        loads_[worker].expand_at[round] = out_->words.size();
-        loads_[worker].units_before[round] = loads_[worker].units.size();
-      }
+      Loads& loads = loads_[worker];
+      SplitExpand expand;
+      const size_t head = out_->words.size();
+      expand.round = e.round;
+      expand.part = e.part;
+      expand.rows = e.row_end - e.row_begin;
+      expand.chunk_begin = loads.units.size();
       ++(*others)[static_cast<size_t>(e.round)];
-      LORICA_RETURN_IF_ERROR(
-          AddItem({e.segment, e.segment + 1, e.part, e.row_begin, e.row_end, e.column_begin,
-                   e.column_end, n(e.part), y(e.part), sums(e.s_offset)},
-                  at));
+      LORICA_RETURN_IF_ERROR(AddItem(
+          {e.segment, e.segment + 1, e.part, e.row_begin, e.row_end, e.column_begin, e.column_end,
+           n(e.part), y(e.part), sums(e.s_offset), i + 1 == plan.expand_begin[worker + 1]},
+          at));
+      expand.chunk_end = loads.units.size();
+      expand.tiles = static_cast<int32_t>(tiles_.size() / kTileWords);
+      loads.expands.push_back(expand);
+      const size_t members = head + kItemHead + runs_.size();
+      loads.chunk_words.push_back(members + kMemberChunk);
+      loads.step_words.push_back(members + members_.size() + tiles_.size());
     }
     return OkStatus();
   }
@@ -149,18 +167,26 @@ class Lowering {
         for (const int64_t shrink : loads.shrinks) bytes += shrink;
         uint64_t& lead = leads[round];
         while (lead < loads.units.size() && bytes < sent[round] + kMeetBytes) {
+          if (sent[round] + kMeetBytes - bytes < loads.units[lead] / kStallShare) break;
           bytes += loads.units[lead++];
         }
       }
       uint64_t* words = out_->words.data();
       words[kCoresAt + worker * kCoreWords + kCoreRest] |= Fields(0, 0, leads[0], leads[1]);
-      for (size_t round = 0; round < kRounds; ++round) {
-        if (loads.expand_at[round] == 0) continue;
-        // The first item has none before it; another's sums are early enough if they are asked for
-        // before the last unit of the one before.
-        if (loads.units_before[round] == 0 || leads[round] >= loads.units_before[round]) {
-          words[loads.expand_at[round] + kItemShape] |= Fields(0, 0, 0, kLate);
-        }
+      AddSteps(loads, leads);
+    }
+  }
+
+  void AddSteps(const Loads& loads, const std::array<uint64_t, kRounds>& leads) {
+    const SplitOrder order = OrderSplit(loads.expands, leads);
+    uint64_t* words = out_->words.data();
+    for (size_t i = 0; i < loads.expands.size(); ++i) {
+      words[loads.chunk_words[i]] |= Fields(0, 0, order.s_at[i], order.batch_tiles[i]);
+      const SplitExpand& e = loads.expands[i];
+      for (size_t chunk = e.chunk_begin; chunk < e.chunk_end; ++chunk) {
+        const size_t number = chunk - e.chunk_begin;
+        words[loads.step_words[i] + number / kStepsOfWord] |=
+            order.steps[chunk] << (number % kStepsOfWord * kStepBits);
       }
     }
   }
@@ -247,6 +273,7 @@ class Lowering {
     const int32_t rows = item.row_end - item.row_begin;
     const int32_t blocks = (rows + 15) / 16;
     const int32_t columns = item.end - item.begin;
+    uint64_t steps = 0;  // words
     for (int32_t s = item.segment_begin; s < item.segment_end; ++s) {
       const lora::Segment& segment = in_.segments->segments()[static_cast<size_t>(s)];
       const uint64_t first_run = runs_.size();
@@ -264,20 +291,27 @@ class Lowering {
       const int32_t halves = split_ && rows < kRowsThatTakeTime ? 1 : 2;
       const int32_t wide = std::max(kLeastChunk, (columns / 16 + halves - 1) / halves);
       const int32_t most =
-          16 *
-          std::max(1, std::min({kWeightFractals / std::max(tiles, 1), kYFractals / blocks, wide}));
+          16 * std::max(1, std::min({(split_ ? kPlaceFractals : kHalfFractals) / std::max(tiles, 1),
+                                     kYFractals / blocks, wide}));
       // Chunks of one width, as nearly as can be.
       const int32_t chunks = (columns + most - 1) / most;
-      const int32_t chunk = (columns / 16 + chunks - 1) / chunks * 16;
+      int32_t chunk = (columns / 16 + chunks - 1) / chunks * 16;
+      if (item.ends_share && columns / 16 > 2 * kLastChunk) {
+        const int32_t others = columns / 16 - kLastChunk;
+        const int32_t before = (others * 16 + most - 1) / most;
+        chunk = (others + before - 1) / before * 16;
+      }
       // Cores that share tiles begin at different ones; split items share none.
       const int32_t start = split_ ? 0 : worker * chunks / in_.plan->workers;
       members_.push_back(Fields(first_run, runs_.size(), first_tile, static_cast<uint64_t>(tiles)));
       members_.push_back(Fields(static_cast<uint64_t>(chunk), static_cast<uint64_t>(start), 0, 0));
       if (split_ && item.y != 0) {
+        std::vector<int64_t>& units = loads_[static_cast<size_t>(worker)].units;
+        const size_t before = units.size();
         for (int32_t at = 0; at < columns; at += chunk) {
-          loads_[static_cast<size_t>(worker)].units.push_back(
-              int64_t{std::min(chunk, columns - at)} * (tiles * 16 + rows) * 2);
+          units.push_back(int64_t{std::min(chunk, columns - at)} * (tiles * 16 + rows) * 2);
         }
+        steps = (units.size() - before + kStepsOfWord - 1) / kStepsOfWord;
       }
     }
     const auto tiles = static_cast<int32_t>(tiles_.size() / kTileWords);
@@ -291,14 +325,15 @@ class Lowering {
     }
     const int32_t groups =
         (tiles + static_cast<int32_t>(kGroupTiles) - 1) / static_cast<int32_t>(kGroupTiles);
-    const uint64_t size = kItemHead + runs_.size() + members_.size() + tiles_.size();
-    const uint64_t steps = std::min(kBlock / kStep, kMaxRows / static_cast<uint32_t>(blocks * 16));
+    const uint64_t size = kItemHead + runs_.size() + members_.size() + tiles_.size() + steps;
+    const uint64_t x_steps =
+        std::min(kBlock / kStep, kMaxRows / static_cast<uint32_t>(blocks * 16));
     const auto slices =
         split_ ? static_cast<uint64_t>(SplitLimitsOf(1).SlicesOf(shape.k)) : uint64_t{0};
     const uint64_t head[kItemHead] = {
         size | Fields(0, 0, static_cast<uint64_t>(rows), runs_.size()),
         Fields(static_cast<uint64_t>(shape.k), static_cast<uint64_t>(tiles),
-               members_.size() / kMemberWords, steps | (slices << 8)),
+               members_.size() / kMemberWords, x_steps | (slices << 8)),
         Fields(static_cast<uint64_t>(item.begin), static_cast<uint64_t>(item.end),
                static_cast<uint64_t>(item.pitch),
                static_cast<uint64_t>(worker * groups / in_.plan->workers)),
@@ -308,6 +343,7 @@ class Lowering {
     words.insert(words.end(), runs_.begin(), runs_.end());
     words.insert(words.end(), members_.begin(), members_.end());
     words.insert(words.end(), tiles_.begin(), tiles_.end());
+    words.resize(words.size() + steps, 0);
     ++out_->items;
     return OkStatus();
   }

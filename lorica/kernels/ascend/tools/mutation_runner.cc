@@ -61,6 +61,7 @@ std::vector<SlotId> Slots(int32_t rows, int32_t adapters, int32_t run) {
       {{1680, {176}, {48}, {}}, Slots(200, 1, 110), 1, 96},
       {{144, {176}, {256}, {}}, Slots(128, 1, 64), 1, 64},
       {{144, {256}, {16}, {}}, Slots(128, 1, 64), 1, 64},    // full chunks
+      {{144, {320}, {64}, {}}, Slots(32, 1, 16), 1, 128},    // full places of L0B
       {{3600, {80}, {16}, {}}, Slots(256, 1, 128), 1, 128},  // eight slices of 128 rows
   };
   struct Way {
@@ -68,8 +69,8 @@ std::vector<SlotId> Slots(int32_t rows, int32_t adapters, int32_t run) {
     bool split;
   };
   for (const Setup& setup : setups) {
-    for (const auto& [kind, split] :
-         {Way{YKind::kFused, false}, Way{YKind::kFused, true}, Way{YKind::kAtomic, false}}) {
+    for (const auto& [kind, split] : {Way{YKind::kFused, false}, Way{YKind::kFused, true},
+                                      Way{YKind::kAtomic, false}, Way{YKind::kAtomic, true}}) {
       if (arch == Arch::k2002 && (kind != YKind::kFused || split)) continue;
       OperatorShape shape = setup.shape;
       shape.arch = arch;
