@@ -21,6 +21,7 @@ stage "checks"
 python3 tests/checks/check_layers_test.py
 python3 tests/checks/check_layers.py
 python3 tests/mutations/mutate.py --check
+python3 scripts/performance_page.py --check
 tests/checks/check_format.sh
 tests/checks/check_headers.sh
 
