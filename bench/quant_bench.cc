@@ -23,6 +23,8 @@ constexpr int kQuantCopies = 8;
 DType StorageOf(std::string_view weights) {
   if (weights == "int8") return DType::kI8;
   if (weights == "q8_0") return DType::kQ8_0;
+  if (weights == "q4_k") return DType::kQ4_K;
+  if (weights == "q6_k") return DType::kQ6_K;
   return weights == "q4_0" ? DType::kQ4_0 : DType::kQ4_1;
 }
 

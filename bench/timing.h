@@ -14,7 +14,7 @@ struct BenchOptions {
   int threads = 0;  // 0: every core
   int rounds = 15;
   std::string weights =
-      {};                // linear: "int8", "q8_0", "q4_0" or "q4" against bf16; empty: bf16 alone
+      {};  // linear: "int8", "q8_0", "q4_0", "q4_k", "q6_k" or "q4" against bf16; empty: bf16 alone
   std::string csv = {};  // a file for the figures; empty: none
 };
 

@@ -85,8 +85,9 @@ void AddBenchCommand(CLI::App* app, int* exit_code) {
   };
   add_kernel("linear", "a 4096 x 4096 linear at several numbers of rows", bench::RunLinearBench)
       ->add_option("--weights", kernel->weights,
-                   "int8, q4 (Q4_1), q8_0 or q4_0 against the best bf16 path; bf16 alone without")
-      ->check(CLI::IsMember({"int8", "q8_0", "q4_0", "q4"}));
+                   "int8, q4 (Q4_1), q8_0, q4_0, q4_k or q6_k against the best bf16 path; bf16 "
+                   "alone without")
+      ->check(CLI::IsMember({"int8", "q8_0", "q4_0", "q4", "q4_k", "q6_k"}));
   add_kernel("lora", "32 tokens over 20 adapters: what LoRA adds, and OpenBLAS on the same work",
              bench::RunLoraBench);
   add_kernel("attention", "decode over long and short sequences, by type of K and V",

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "lorica/base/super_block.h"
+
 namespace lorica {
 namespace {
 
@@ -52,6 +54,10 @@ DTypeFacts Facts(DType dtype) {
       return {"Q4_1", kBlock, 4 + kBlock / 2};
     case DType::kQ8_0:
       return {"Q8_0", kBlock, 2 + kBlock};
+    case DType::kQ4_K:
+      return {"Q4_K", kSuperBlock, 4 + 12 + kSuperBlock / 2};
+    case DType::kQ6_K:
+      return {"Q6_K", kSuperBlock, 2 + 16 + kSuperBlock / 4 * 3};
   }
   LORICA_CHECK(false);
 }
@@ -69,6 +75,20 @@ void DequantizeNibbles(const std::byte* nibbles, float d, int offset, float m, f
     const auto byte = std::to_integer<int>(nibbles[j]);
     out[j] = d * static_cast<float>((byte & 0xf) + offset) + m;
     out[j + kBlock / 2] = d * static_cast<float>((byte >> 4) + offset) + m;
+  }
+}
+
+void DequantizeSuperBlock(DType dtype, const std::byte* source, float* out) {
+  const SuperBlock block = ReadSuperBlock(dtype, source);
+  for (int64_t i = 0; i < kSuperBlock; ++i) {
+    const int64_t sub = i / SubBlockElements(dtype);
+    const float d = block.d * static_cast<float>(block.sub_d[sub]);
+    if (dtype == DType::kQ6_K) {
+      out[i] = d * static_cast<float>(block.q[i] - 32);
+    } else {
+      const float m = block.m * static_cast<float>(block.sub_m[sub]);
+      out[i] = d * static_cast<float>(block.q[i]) + m;
+    }
   }
 }
 
@@ -93,6 +113,8 @@ bool IsFloatOrBlock(DType dtype) {
     case DType::kQ4_0:
     case DType::kQ4_1:
     case DType::kQ8_0:
+    case DType::kQ4_K:
+    case DType::kQ6_K:
       return true;
     default:
       return false;
@@ -135,6 +157,12 @@ void DequantizeRow(DType dtype, const std::byte* source, int64_t n, float* desti
       }
       return;
     }
+    case DType::kQ4_K:
+    case DType::kQ6_K:
+      for (int64_t b = 0; b < n / kSuperBlock; ++b) {
+        DequantizeSuperBlock(dtype, source + b * BlockBytes(dtype), destination + b * kSuperBlock);
+      }
+      return;
     default:
       LORICA_CHECK(false);
   }

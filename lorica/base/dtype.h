@@ -31,11 +31,14 @@ enum class DType : uint8_t {
   kQ4_0,  // f16 d, 16 bytes of nibbles (low: j, high: j + 16); w = d * (q - 8)
   kQ4_1,  // f16 d, f16 m, 16 bytes of nibbles; w = d * q + m
   kQ8_0,  // f16 d, 32 int8; w = d * q
+  // Super-blocks of 256 (super_block.h).
+  kQ4_K,
+  kQ6_K,
 };
 
 std::string_view DTypeName(DType dtype);
 
-// Elements a block: 1 for plain types, 32 for ggml's.
+// Elements a block: 1 for plain types, 32 or 256 for ggml's.
 int64_t BlockElements(DType dtype);
 // Bytes a block.
 int64_t BlockBytes(DType dtype);

@@ -50,7 +50,8 @@ class GgufFile {
  public:
   // INVALID_ARGUMENT says which rule broke, for which key or tensor; DATA_LOSS is a file that ends
   // early; UNIMPLEMENTED a known thing that is not served (version 1, big-endian, split files,
-  // tensor types other than F32 F16 BF16 F64 I8 I16 I32 I64 Q4_0 Q4_1 Q8_0); OUT_OF_RANGE a limit.
+  // tensor types other than F32 F16 BF16 F64 I8 I16 I32 I64 Q4_0 Q4_1 Q8_0
+  // Q4_K Q6_K); OUT_OF_RANGE a limit.
   static Result<GgufFile> Open(const std::string& path, MappedFile::Mode mode,
                                const GgufLimits& limits = {});
   // As Open, over bytes that the caller keeps; `name` opens the messages.

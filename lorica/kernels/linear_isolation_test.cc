@@ -16,8 +16,8 @@ namespace {
 using lora::SlotId;
 
 constexpr int64_t kRows = 70;
-constexpr DType kEveryType[] = {DType::kBF16, DType::kF16,  DType::kF32, DType::kI8,
-                                DType::kQ8_0, DType::kQ4_0, DType::kQ4_1};
+constexpr DType kEveryType[] = {DType::kBF16, DType::kF16,  DType::kF32,  DType::kI8,  DType::kQ8_0,
+                                DType::kQ4_0, DType::kQ4_1, DType::kQ4_K, DType::kQ6_K};
 // Of adapters beside weights of a type.
 DType FactorsFor(DType weights) { return IsQuantized(weights) ? DType::kBF16 : weights; }
 
@@ -145,7 +145,8 @@ TEST(BitEqualAcrossM, Avx512AndTheDotEqualAvx2) {
 // every set.
 TEST(BitEqualAcrossM, QuantisedProductsAreTheSameOnEverySet) {
   for (const cpu::KernelTable* table : TablesHere()) {
-    for (const DType dtype : {DType::kI8, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1}) {
+    for (const DType dtype :
+         {DType::kI8, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ4_K, DType::kQ6_K}) {
       const World world({197, {40, 18}, {}, dtype}, ActivationType::kF32, 33);
       CheckWorld(world, *table, TableOf("scalar"));
     }

@@ -64,7 +64,7 @@ class LinearTest : public testing::Test {
 
 TEST_F(LinearTest, OddShapesInEveryType) {
   for (const DType weights : {DType::kBF16, DType::kF16, DType::kF32, DType::kI8, DType::kQ8_0,
-                              DType::kQ4_0, DType::kQ4_1}) {
+                              DType::kQ4_0, DType::kQ4_1, DType::kQ4_K, DType::kQ6_K}) {
     for (const DType factors : {DType::kBF16, DType::kF16, DType::kF32}) {
       LinearProblem problem = RandomProblem({75, {50, 16, 1}, {8, 20, 3}, weights, factors}, 1);
       ExpectAllMatch(problem, Slots({0, 1, 1, 2, -1, 0, 2, 2, 2, 2, 2, 2}), 2);

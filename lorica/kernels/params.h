@@ -26,6 +26,8 @@ enum class WeightLayout : uint8_t {
   kPanelsQ8_0,    // bytes, an f16 scale a block of 32
   kPanelsQ4_0,    // nibbles, an f16 scale a block of 32
   kPanelsQ4_1,    // nibbles, an f16 scale and minimum a block of 32
+  kPanelsQ4_K,    // nibbles, the scales and minima of a super-block of 256
+  kPanelsQ6_K,    // nibbles and two bits, the scales of a super-block
   kRowsF32,       // row-major f32 [N, K]: the reference backend's
   kRowsF32Quant,  // the same, of quantised weights: x is quantised too
   kFractals16,    // 16-bit fractals in panels of 128 columns (ascend/base_linear.h)

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "lorica/base/check.h"
+#include "lorica/kernels/quantize_super.h"
 
 namespace lorica::kernels {
 namespace {
@@ -79,6 +80,8 @@ void ReadBlock(DType storage, const std::byte* block, uint8_t* q, float* d, floa
 void Resize(DType storage, int64_t k, QuantRow* out) {
   const auto blocks = static_cast<size_t>(QuantBlocks(k));
   out->q.assign(blocks * kQuantBlock, static_cast<uint8_t>(QuantZero(storage)));
+  out->sub_d.clear();
+  out->sub_m.clear();
   out->d.assign(storage == DType::kI8 ? 1 : blocks, 0.0f);
   out->m.assign(storage == DType::kQ4_1 ? blocks : 0, 0.0f);
 }
@@ -87,6 +90,7 @@ void Resize(DType storage, int64_t k, QuantRow* out) {
 
 void QuantizeRow(DType storage, std::span<const float> row, QuantRow* out) {
   LORICA_CHECK(IsQuantized(storage));
+  if (IsSuperBlocked(storage)) return QuantizeSuperBlocks(storage, row, out);
   Resize(storage, static_cast<int64_t>(row.size()), out);
   if (storage == DType::kI8) {
     out->d[0] = GreatestMagnitude(row) / 127.0f;
@@ -110,8 +114,9 @@ void ReadQuantRow(const RowSource& source, int64_t n, DType storage, std::span<f
     QuantizeRow(storage, scratch, out);
     return;
   }
-  Resize(storage, source.k(), out);
   const std::byte* stored = source.StoredRow(n);
+  if (IsSuperBlocked(storage)) return ReadSuperBlocks(storage, stored, source.k(), out);
+  Resize(storage, source.k(), out);
   for (size_t b = 0; b < out->d.size(); ++b) {
     float m = 0.0f;
     ReadBlock(storage, stored + static_cast<int64_t>(b) * BlockBytes(storage),
@@ -123,6 +128,11 @@ void ReadQuantRow(const RowSource& source, int64_t n, DType storage, std::span<f
 void DequantizeRow(DType storage, const QuantRow& quant, std::span<float> row) {
   const int32_t zero = QuantZero(storage);
   for (size_t k = 0; k < row.size(); ++k) {
+    if (IsSuperBlocked(storage)) {
+      const SubScale scale = SubScaleAt(storage, quant, k);
+      row[k] = scale.d * static_cast<float>(quant.q[k] - zero) + scale.m;
+      continue;
+    }
     const size_t b = k / kQuantBlock;
     const float d = quant.d[storage == DType::kI8 ? 0 : b];
     const float m = quant.m.empty() ? 0.0f : quant.m[b];

@@ -6,7 +6,9 @@
 //   kQ8_0  d (f16) a block, zero 128
 //   kQ4_0  d (f16) a block, zero 8
 //   kQ4_1  d and m (f16) a block, zero 0: `--weights q4`
-// The last three hold what ggml's blocks of these names hold.
+//   kQ4_K  d and m a block, each a super-block's f16 times 6 bits of the block, zero 0
+//   kQ6_K  d a half of a block, a super-block's f16 times int8, zero 32
+// All but the first hold what ggml's blocks of these names hold.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "lorica/base/dtype.h"
+#include "lorica/base/super_block.h"
 #include "lorica/kernels/params.h"
 
 namespace lorica::kernels {
@@ -23,20 +26,26 @@ inline constexpr int64_t kQuantBlock = 32;
 constexpr int64_t QuantBlocks(int64_t k) { return (k + kQuantBlock - 1) / kQuantBlock; }
 constexpr bool IsQuantized(DType storage) {
   return storage == DType::kI8 || storage == DType::kQ8_0 || storage == DType::kQ4_0 ||
-         storage == DType::kQ4_1;
+         storage == DType::kQ4_1 || IsSuperBlocked(storage);
 }
 constexpr bool IsFourBit(DType storage) {
-  return storage == DType::kQ4_0 || storage == DType::kQ4_1;
+  return storage == DType::kQ4_0 || storage == DType::kQ4_1 || storage == DType::kQ4_K;
+}
+constexpr bool HasMinimum(DType storage) {
+  return storage == DType::kQ4_1 || storage == DType::kQ4_K;
 }
 constexpr int32_t QuantZero(DType storage) {
-  return storage == DType::kQ4_1 ? 0 : storage == DType::kQ4_0 ? 8 : 128;
+  if (HasMinimum(storage)) return 0;
+  return storage == DType::kQ4_0 ? 8 : storage == DType::kQ6_K ? 32 : 128;
 }
 
 // A row of W, [blocks * 32] long: what is past K is zero.
 struct QuantRow {
   std::vector<uint8_t> q;
-  std::vector<float> d;  // of each block; one for kI8
-  std::vector<float> m;  // of each block; kQ4_1 only
+  std::vector<float> d;  // of each block; one for kI8; of each super-block for the K types
+  std::vector<float> m;  // likewise; where there is a minimum
+  // Of the K types only: of each block (kQ4_K) or half of one (kQ6_K), and of each block.
+  std::vector<int8_t> sub_d, sub_m;
 };
 
 // Rounds to the nearest, ties to even.

@@ -92,12 +92,15 @@ const std::byte* TensorRows::Locate(int64_t n) const {
 const std::byte* TensorRows::StoredRow(int64_t n) const {
   const std::byte* row = Locate(n);
   // Integers are finite; a block's f16 scale, and minimum, may not be.
-  const int halves = view_.dtype == DType::kQ4_1 ? 2 : BlockElements(view_.dtype) > 1 ? 1 : 0;
+  const bool has_minimum = view_.dtype == DType::kQ4_1 || view_.dtype == DType::kQ4_K;
+  const int halves = has_minimum ? 2 : BlockElements(view_.dtype) > 1 ? 1 : 0;
+  // Q6_K ends with its scale.
+  const int64_t first = view_.dtype == DType::kQ6_K ? BlockBytes(DType::kQ6_K) - 2 : 0;
   const int64_t bytes = BlockBytes(view_.dtype);
   for (int64_t b = 0; halves > 0 && b < k() / BlockElements(view_.dtype); ++b) {
     for (int i = 0; i < halves; ++i) {
       uint16_t bits = 0;
-      std::memcpy(&bits, row + b * bytes + 2 * i, sizeof(bits));
+      std::memcpy(&bits, row + b * bytes + first + 2 * i, sizeof(bits));
       if ((bits & 0x7c00u) == 0x7c00u) saw_non_finite_.store(true, std::memory_order_relaxed);
     }
   }
@@ -202,8 +205,8 @@ Result<std::unique_ptr<TensorRows>> ModelSource::Take(const std::string& name, c
       IsFloatOrBlock(view->dtype) && (shape.size() == 2 || BlockElements(view->dtype) == 1);
   if (!readable) {
     return Unimplemented(path_ + ": " + stored + ": expected F32, F16, BF16" +
-                         (shape.size() == 2 ? ", Q4_0, Q4_1 or Q8_0" : "") + ", found " +
-                         std::string(DTypeName(view->dtype)));
+                         (shape.size() == 2 ? ", Q4_0, Q4_1, Q8_0, Q4_K or Q6_K" : "") +
+                         ", found " + std::string(DTypeName(view->dtype)));
   }
   taken_.insert(stored);
   return std::make_unique<TensorRows>(*view, PairHeads(name));

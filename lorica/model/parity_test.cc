@@ -20,6 +20,7 @@ using testing::Driver;
 using testing::Folder;
 using testing::Job;
 using testing::kAdapters;
+using testing::LogitDistance;
 using testing::World;
 
 constexpr double kTolerance = 2e-5;  // log-probability, tiny models
@@ -192,22 +193,6 @@ std::vector<Job> LogitsOf(const std::string& family, std::unique_ptr<kernels::Ba
   for (Job& job : jobs) job.generate = 0;
   world.Run(&jobs, {.max_rows = 512, .chunk = 512, .keep_logits = true});
   return jobs;
-}
-
-// Root mean square of the difference of two runs' logits over that of the logits.
-double LogitDistance(const std::vector<Job>& a, const std::vector<Job>& b) {
-  double difference = 0.0;
-  double size = 0.0;
-  for (size_t j = 0; j < a.size(); ++j) {
-    for (size_t i = 0; i < a[j].logits.size(); ++i) {
-      for (size_t v = 0; v < a[j].logits[i].size(); ++v) {
-        const double want = a[j].logits[i][v];
-        difference += (want - b[j].logits[i][v]) * (want - b[j].logits[i][v]);
-        size += want * want;
-      }
-    }
-  }
-  return std::sqrt(difference / size);
 }
 
 // The blocks of a file as they are: what is left is the rounding of activations to int8, which is

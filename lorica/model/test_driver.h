@@ -175,4 +175,20 @@ class Driver {
   MachineContext* context_;
 };
 
+// Root mean square of the difference of two runs' logits over that of the logits.
+inline double LogitDistance(const std::vector<Job>& a, const std::vector<Job>& b) {
+  double difference = 0.0;
+  double size = 0.0;
+  for (size_t j = 0; j < a.size(); ++j) {
+    for (size_t i = 0; i < a[j].logits.size(); ++i) {
+      for (size_t v = 0; v < a[j].logits[i].size(); ++v) {
+        const double want = a[j].logits[i][v];
+        difference += (want - b[j].logits[i][v]) * (want - b[j].logits[i][v]);
+        size += want * want;
+      }
+    }
+  }
+  return std::sqrt(difference / size);
+}
+
 }  // namespace lorica::model::testing

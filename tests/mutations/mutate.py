@@ -207,6 +207,14 @@ KERNELS = {
     "the zero of Q4_0": (
         [(QUANT, "SplatInts(offsets[r] / 16);", "SplatInts(offsets[r] / 32);")],
         "release", "kernels_test", "QuantKernels.*"),
+    "the small scales of the halves of a Q6_K block": (
+        [(QUANT, "MulFloats(ToFloats(sum), w.scales[half]);",
+          "MulFloats(ToFloats(sum), w.scales[0]);")],
+        "release", "kernels_test", "QuantKernels.*"),
+    "the super-block whose scale a block takes": (
+        [(QUANT, "of_panel + block / kBlocksOfSuper * SuperStride(S);",
+          "of_panel + 0 * block * SuperStride(S);")],
+        "release", "kernels_test", "QuantKernels.*"),
     "the tail of a head in K": (
         [(CPU + "attention_tile-inl.h", "for (; d < head_dim; ++d) ScoreDim",
           "for (; d + 1 < head_dim; ++d) ScoreDim")],

@@ -55,8 +55,8 @@ int64_t PlainInputFloats(int64_t rows, int64_t k) {
 }
 
 int64_t PackedInputFloats(int64_t rows, int64_t k) {
-  // Quantised x: quads of bytes and three numbers a block.
-  return PlainInputFloats(rows, k) + rows * QuantBlocks(k) * (kBlockQuads + 3);
+  // Quantised x: quads of bytes and five numbers a block.
+  return PlainInputFloats(rows, k) + rows * QuantBlocks(k) * (kBlockQuads + 5);
 }
 
 FillKernels LinearKernels(Isa isa) {

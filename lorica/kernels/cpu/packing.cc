@@ -136,6 +136,10 @@ DType LayoutDType(WeightLayout layout) {
       return DType::kQ4_0;
     case WeightLayout::kPanelsQ4_1:
       return DType::kQ4_1;
+    case WeightLayout::kPanelsQ4_K:
+      return DType::kQ4_K;
+    case WeightLayout::kPanelsQ6_K:
+      return DType::kQ6_K;
     case WeightLayout::kRowsF32:
     case WeightLayout::kRowsF32Quant:
     case WeightLayout::kFractals16:
@@ -159,6 +163,10 @@ WeightLayout LayoutOf(DType dtype) {
       return WeightLayout::kPanelsQ4_0;
     case DType::kQ4_1:
       return WeightLayout::kPanelsQ4_1;
+    case DType::kQ4_K:
+      return WeightLayout::kPanelsQ4_K;
+    case DType::kQ6_K:
+      return WeightLayout::kPanelsQ6_K;
     default:
       return WeightLayout::kPanelsF32;
   }

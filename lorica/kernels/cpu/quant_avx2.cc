@@ -135,6 +135,25 @@ LORICA_Q_INLINE Ints Widen(const NibbleSums& sums) {
   return {{_mm256_madd_epi16(sums.v[0], one), _mm256_madd_epi16(sums.v[1], one)}};
 }
 
+// In 16 bits: two quads of pairs of 63 * 127 are at most 32,004.
+constexpr int kSixQuads = 2;
+template <int I>
+LORICA_Q_INLINE HalfBytes WithTwoBits(const HalfBytes& nibbles, const std::byte* row) {
+  HalfBytes out;
+  LORICA_Q_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    const __m256i four = Load(row + 32 * i);
+    const __m256i high =
+        I < 2 ? _mm256_slli_epi16(four, 4 - 2 * I) : _mm256_srli_epi16(four, 2 * I - 4);
+    out.v[i] = _mm256_or_si256(nibbles.v[i], _mm256_and_si256(high, _mm256_set1_epi8(48)));
+  }
+  return out;
+}
+LORICA_Q_INLINE Floats LoadSmall(const std::byte* from) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return ToFloats({{_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))}});
+}
+
 LORICA_Q_INLINE uint32_t Greatest(const float* x) {
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   __m256i greatest = _mm256_setzero_si256();
@@ -158,14 +177,10 @@ LORICA_Q_INLINE void QuantizeSixteen(const float* x, float inverse, int32_t* qua
 }
 
 // Sums of absolute differences to zero add unsigned bytes: each is taken 128 too high.
-LORICA_Q_INLINE int32_t SumOfBytes(const int32_t* quads) {
-  const __m128i high = _mm_set1_epi8(-128);
-  const auto* halves = reinterpret_cast<const __m128i*>(quads);
-  const __m128i zero = _mm_setzero_si128();
-  const __m128i a = _mm_sad_epu8(_mm_xor_si128(_mm_loadu_si128(halves), high), zero);
-  const __m128i b = _mm_sad_epu8(_mm_xor_si128(_mm_loadu_si128(halves + 1), high), zero);
-  const __m128i sum = _mm_add_epi32(a, b);
-  return _mm_cvtsi128_si32(sum) + _mm_extract_epi32(sum, 2) - 128 * 32;
+LORICA_Q_INLINE int32_t SumOfSixteen(const int32_t* quads) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(quads));
+  const __m128i sum = _mm_sad_epu8(_mm_xor_si128(bytes, _mm_set1_epi8(-128)), _mm_setzero_si128());
+  return _mm_cvtsi128_si32(sum) + _mm_extract_epi32(sum, 2) - 128 * 16;
 }
 
 #include "lorica/kernels/cpu/quant-inl.h"

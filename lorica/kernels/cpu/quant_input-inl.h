@@ -27,6 +27,7 @@ struct QuantInput {
   int64_t blocks = 0;
   int32_t* quads = nullptr;
   int32_t* offsets = nullptr;
+  int32_t* half_offsets = nullptr;
   float* scales = nullptr;
   float* sums = nullptr;
 };
@@ -44,7 +45,8 @@ inline QuantInput MakeQuantInput(const LinearParams& p, const QuantKernels* kern
   float* begin = p.packed_x + PlainInputFloats(p.rows, p.k);
   input.quads = reinterpret_cast<int32_t*>(begin);
   input.offsets = input.quads + p.rows * input.blocks * kBlockQuads;
-  input.scales = reinterpret_cast<float*>(input.offsets + p.rows * input.blocks);
+  input.half_offsets = input.offsets + p.rows * input.blocks;
+  input.scales = reinterpret_cast<float*>(input.half_offsets + p.rows * input.blocks * 2);
   input.sums = input.scales + p.rows * input.blocks;
   return input;
 }
@@ -79,6 +81,7 @@ inline void PackQuantRow(const QuantInput& input, IndexRange tile, int64_t i, co
   args.rows = tile.size();
   args.quads = input.quads + tile.begin * input.blocks * kBlockQuads + i;
   args.offsets = input.offsets + tile.begin * input.blocks + i;
+  args.half_offsets = input.half_offsets + tile.begin * input.blocks * 2 + i;
   args.scales = input.scales + tile.begin * input.blocks + i;
   args.sums = input.sums + tile.begin * input.blocks + i;
   input.kernels->pack(args);
@@ -99,6 +102,7 @@ inline void MultiplyQuantTile(const QuantInput& input, const Weight& weight,
   QuantTileArgs args;
   args.x = input.quads + tile.rows.begin * input.blocks * kBlockQuads;
   args.offsets = input.offsets + tile.rows.begin * input.blocks;
+  args.half_offsets = input.half_offsets + tile.rows.begin * input.blocks * 2;
   args.x_scale = input.scales + tile.rows.begin * input.blocks;
   args.x_sum = input.sums + tile.rows.begin * input.blocks;
   args.panel_bytes = QuantPanelBytes(storage, weight.k);

@@ -91,6 +91,20 @@ NibbleSums ZeroNibbleSums() { return SplatInts(0); }
 void MulNibbles(const Bytes& w, int32_t x, NibbleSums* acc) { MulBytes(w, x, acc); }
 Ints Widen(const NibbleSums& sums) { return sums; }
 
+constexpr int kSixQuads = 4;
+template <int I>
+Bytes WithTwoBits(const Bytes& nibbles, const std::byte* row) {
+  Bytes out;
+  for (int i = 0; i < 64; ++i) {
+    const auto high = std::to_integer<uint8_t>(row[i] >> (2 * I) & std::byte{3});
+    out.v[i] = static_cast<uint8_t>(nibbles.v[i] | high << 4);
+  }
+  return out;
+}
+Floats LoadSmall(const std::byte* from) {
+  return Lanes<Floats>([&](int i) { return static_cast<float>(std::to_integer<int8_t>(from[i])); });
+}
+
 uint32_t Greatest(const float* x) {
   uint32_t greatest = 0;
   for (int64_t i = 0; i < kQuantBlock; ++i) {
@@ -108,8 +122,8 @@ void QuantizeSixteen(const float* x, float inverse, int32_t* quads) {
   std::memcpy(quads, bytes, sizeof(bytes));
 }
 
-int32_t SumOfBytes(const int32_t* quads) {
-  int8_t bytes[kQuantBlock];
+int32_t SumOfSixteen(const int32_t* quads) {
+  int8_t bytes[16];
   std::memcpy(bytes, quads, sizeof(bytes));
   int32_t sum = 0;
   for (const int8_t byte : bytes) sum += byte;

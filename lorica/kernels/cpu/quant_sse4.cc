@@ -146,6 +146,24 @@ LORICA_Q_INLINE Ints Widen(const NibbleSums& sums) {
   return out;
 }
 
+constexpr int kSixQuads = 2;
+template <int I>
+LORICA_Q_INLINE HalfBytes WithTwoBits(const HalfBytes& nibbles, const std::byte* row) {
+  HalfBytes out;
+  LORICA_Q_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const __m128i four = Load(row + 16 * i);
+    const __m128i high = I < 2 ? _mm_slli_epi16(four, 4 - 2 * I) : _mm_srli_epi16(four, 2 * I - 4);
+    out.v[i] = _mm_or_si128(nibbles.v[i], _mm_and_si128(high, _mm_set1_epi8(48)));
+  }
+  return out;
+}
+LORICA_Q_INLINE Floats LoadSmall(const std::byte* from) {
+  float lanes[16];
+  for (int i = 0; i < 16; ++i) lanes[i] = static_cast<float>(std::to_integer<int8_t>(from[i]));
+  return LoadFloats(lanes);
+}
+
 LORICA_Q_INLINE uint32_t Greatest(const float* x) {
   const __m128i magnitude = _mm_set1_epi32(0x7fffffff);
   __m128i greatest = _mm_setzero_si128();
@@ -169,14 +187,10 @@ LORICA_Q_INLINE void QuantizeSixteen(const float* x, float inverse, int32_t* qua
 }
 
 // Sums of absolute differences to zero add unsigned bytes: each is taken 128 too high.
-LORICA_Q_INLINE int32_t SumOfBytes(const int32_t* quads) {
-  const __m128i high = _mm_set1_epi8(-128);
-  const auto* halves = reinterpret_cast<const __m128i*>(quads);
-  const __m128i zero = _mm_setzero_si128();
-  const __m128i a = _mm_sad_epu8(_mm_xor_si128(_mm_loadu_si128(halves), high), zero);
-  const __m128i b = _mm_sad_epu8(_mm_xor_si128(_mm_loadu_si128(halves + 1), high), zero);
-  const __m128i sum = _mm_add_epi32(a, b);
-  return _mm_cvtsi128_si32(sum) + _mm_extract_epi32(sum, 2) - 128 * 32;
+LORICA_Q_INLINE int32_t SumOfSixteen(const int32_t* quads) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(quads));
+  const __m128i sum = _mm_sad_epu8(_mm_xor_si128(bytes, _mm_set1_epi8(-128)), _mm_setzero_si128());
+  return _mm_cvtsi128_si32(sum) + _mm_extract_epi32(sum, 2) - 128 * 16;
 }
 
 #include "lorica/kernels/cpu/quant-inl.h"

@@ -10,13 +10,16 @@
 
 #include "lorica/base/machine.h"
 #include "lorica/base/machine_context.h"
+#include "lorica/kernels/cpu/packing.h"
 #include "lorica/kernels/cpu/quant_packing.h"
 #include "lorica/kernels/linear_fixture.h"
+#include "lorica/kernels/quantize_super.h"
 
 namespace lorica::kernels::cpu {
 namespace {
 
-constexpr DType kStorages[] = {DType::kI8, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1};
+constexpr DType kStorages[] = {DType::kI8,   DType::kQ8_0, DType::kQ4_0,
+                               DType::kQ4_1, DType::kQ4_K, DType::kQ6_K};
 
 std::vector<const QuantKernels*> KernelsHere() {
   std::vector<const QuantKernels*> out = {ScalarQuantKernels()};
@@ -30,13 +33,14 @@ std::vector<const QuantKernels*> KernelsHere() {
 // Rows of x packed as one tile, in buffers of exactly their size so that the address sanitizer sees
 // a step over.
 struct PackedX {
-  std::vector<int32_t> quads, offsets;
+  std::vector<int32_t> quads, offsets, half_offsets;
   std::vector<float> scales, sums;
 
   PackedX(const QuantKernels& kernels, const std::vector<float>& x, int64_t rows, int64_t k) {
     const int64_t blocks = QuantBlocks(k);
     quads.resize(static_cast<size_t>(rows * blocks * kBlockQuads));
     offsets.resize(static_cast<size_t>(rows * blocks));
+    half_offsets.resize(2 * offsets.size());
     scales.resize(offsets.size());
     sums.resize(offsets.size());
     for (int64_t row = 0; row < rows; ++row) {
@@ -48,6 +52,7 @@ struct PackedX {
       args.rows = rows;
       args.quads = quads.data() + row;
       args.offsets = offsets.data() + row;
+      args.half_offsets = half_offsets.data() + row;
       args.scales = scales.data() + row;
       args.sums = sums.data() + row;
       kernels.pack(args);
@@ -57,15 +62,13 @@ struct PackedX {
 
 std::vector<float> Multiply(const QuantKernels& kernels, const Weight& weight, const PackedX& x,
                             int rows, int panels) {
-  const DType storage = weight.layout == WeightLayout::kPanelsI8     ? DType::kI8
-                        : weight.layout == WeightLayout::kPanelsQ8_0 ? DType::kQ8_0
-                        : weight.layout == WeightLayout::kPanelsQ4_0 ? DType::kQ4_0
-                                                                     : DType::kQ4_1;
+  const DType storage = LayoutDType(weight.layout);
   std::vector<float> acc(static_cast<size_t>(rows * panels * kPanelColumns), std::nanf(""));
   const std::byte* line = weight.data.data();
   QuantTileArgs args;
   args.x = x.quads.data();
   args.offsets = x.offsets.data();
+  args.half_offsets = x.half_offsets.data();
   args.x_scale = x.scales.data();
   args.x_sum = x.sums.data();
   args.w = weight.data.data();
@@ -87,6 +90,20 @@ int32_t Q(const PackedX& x, int64_t rows, int64_t row, int64_t k) {
   return bytes[k % 4];
 }
 
+// What multiplies x's scale of a block of K types: integers up to the super-block's scale.
+float SuperPart(DType storage, const QuantRow& w, const PackedX& x, int64_t rows, int64_t row,
+                int64_t block) {
+  int64_t sum = 0;
+  for (int64_t i = block * kQuantBlock; i < (block + 1) * kQuantBlock; ++i) {
+    const int64_t q = w.q[static_cast<size_t>(i)] - QuantZero(storage);
+    const int64_t small = storage == DType::kQ6_K ? w.sub_d[static_cast<size_t>(i / 16)] : 1;
+    sum += q * small * Q(x, rows, row, i);
+  }
+  float d = w.d[static_cast<size_t>(block / 8)];
+  if (storage == DType::kQ4_K) d *= static_cast<float>(w.sub_d[static_cast<size_t>(block)]);
+  return static_cast<float>(sum) * d;
+}
+
 // The definition: integers summed in 64 bits, then scales, block by block.
 float Oracle(DType storage, const QuantRow& w, const PackedX& x, int64_t rows, int64_t row,
              int64_t k) {
@@ -101,10 +118,18 @@ float Oracle(DType storage, const QuantRow& w, const PackedX& x, int64_t rows, i
     }
     const auto at = static_cast<size_t>(b * rows + row);
     auto part = static_cast<float>(sum);
-    if (storage != DType::kI8) part = part * w.d[static_cast<size_t>(b)];
+    if (IsSuperBlocked(storage)) {
+      part = SuperPart(storage, w, x, rows, row, b);
+    } else if (storage != DType::kI8) {
+      part = part * w.d[static_cast<size_t>(b)];
+    }
     total = total + part * x.scales[at];
-    if (storage == DType::kQ4_1) {
-      total = total + w.m[static_cast<size_t>(b)] * (x.scales[at] * static_cast<float>(x_sum));
+    if (!w.m.empty()) {
+      const float m = storage == DType::kQ4_1
+                          ? w.m[static_cast<size_t>(b)]
+                          : w.m[static_cast<size_t>(b / 8)] *
+                                static_cast<float>(w.sub_m[static_cast<size_t>(b)]);
+      total = total + m * (x.scales[at] * static_cast<float>(x_sum));
     }
   }
   return storage == DType::kI8 ? total * w.d[0] : total;
@@ -191,13 +216,28 @@ class BlockRows : public RowSource {
     std::mt19937 random(seed);
     for (std::byte& byte : bytes_) byte = static_cast<std::byte>(random());
     for (int64_t at = 0; at < n * RowBytes(); at += BlockBytes(storage)) {
-      for (int64_t i = 0; i < (storage == DType::kQ4_1 ? 2 : 1); ++i) {
+      const int64_t first = storage == DType::kQ6_K ? 208 : 0;
+      for (int64_t i = 0; i < (HasMinimum(storage) ? 2 : 1); ++i) {
         const uint16_t half = F32ToF16(0.01f * static_cast<float>(random() % 200) - 1.0f);
-        std::memcpy(&bytes_[static_cast<size_t>(at + 2 * i)], &half, sizeof(half));
+        std::memcpy(&bytes_[static_cast<size_t>(at + first + 2 * i)], &half, sizeof(half));
       }
       if (storage == DType::kQ8_0) bytes_[static_cast<size_t>(at + 2)] = std::byte{0x80};
     }
   }
+  // Integers all zeros or all ones: bit 0 says which of q, bit 1 of Q6_K's scales, -128 or 127.
+  void FillWithExtremes(unsigned bits) {
+    for (int64_t at = 0; at < n_ * RowBytes(); at += BlockBytes(storage_)) {
+      std::byte* block = &bytes_[static_cast<size_t>(at)];
+      const bool six = storage_ == DType::kQ6_K;
+      std::fill_n(block + (six ? 0 : 16), six ? 192 : 128, std::byte(bits % 2 == 0 ? 0 : 255));
+      if (six) {
+        std::fill_n(block + 192, 16, std::byte(bits / 2 == 0 ? 0x80 : 0x7f));
+      } else {
+        std::fill_n(block + 4, 12, std::byte(bits / 2 == 0 ? 0 : 255));
+      }
+    }
+  }
+
   int64_t n() const override { return n_; }
   int64_t k() const override { return k_; }
   void ReadRow(int64_t n, std::span<float> row) const override {
@@ -217,27 +257,55 @@ class BlockRows : public RowSource {
 
 TEST(QuantKernels, BlocksOfAFileAreKeptAsTheyAre) {
   MachineContext context(1);
-  for (const DType storage : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1}) {
-    const BlockRows source(storage, 35, 96, 6);
+  for (const DType storage : kStorages) {
+    if (storage == DType::kI8) continue;
+    const int64_t k = IsSuperBlocked(storage) ? 512 : 96;
+    const BlockRows source(storage, 35, k, 6);
     const Weight weight = PackQuantPanels(source, storage, &context).value();
-    std::vector<float> want(96), got(96);
+    std::vector<float> want(static_cast<size_t>(k)), got(want.size());
     for (int64_t n = 0; n < 35; ++n) {
       source.ReadRow(n, want);
       UnpackQuantRow(weight, n, got);
       EXPECT_EQ(want, got) << DTypeName(storage) << " row " << n;
     }
-    // -128 is a byte like another.
+    // -128 is a byte like another; nibbles of 15 and small scales of every sign are too.
     std::mt19937 random(7);
-    const std::vector<float> x = RandomFloats(96, DType::kF32, 1.0f, &random);
+    const std::vector<float> x = RandomFloats(k, DType::kF32, 1.0f, &random);
     std::vector<float> first;
     for (const QuantKernels* kernels : KernelsHere()) {
-      const PackedX packed(*kernels, x, 1, 96);
+      const PackedX packed(*kernels, x, 1, k);
       const std::vector<float> y = Multiply(*kernels, weight, packed, 1, 1);
       if (first.empty()) first = y;
       EXPECT_EQ(first, y) << kernels->name;
       QuantRow row;
       ReadQuantRow(source, 3, storage, got, &row);
-      EXPECT_EQ(y[3], Oracle(storage, row, packed, 1, 0, 96)) << kernels->name;
+      EXPECT_EQ(y[3], Oracle(storage, row, packed, 1, 0, k)) << kernels->name;
+    }
+  }
+}
+
+// Six bits at their greatest: every weight -32 or 31, every small scale -128 or 127, every x at
+// 127, so that a block's sum is the greatest there is, and exact.
+TEST(QuantKernels, SuperBlocksAtTheirExtremesAreExact) {
+  MachineContext context(1);
+  for (const DType storage : {DType::kQ4_K, DType::kQ6_K}) {
+    for (const unsigned seed : {0u, 1u, 2u, 3u}) {
+      BlockRows source(storage, 16, 512, 10);
+      source.FillWithExtremes(seed);
+      const Weight weight = PackQuantPanels(source, storage, &context).value();
+      QuantRow row;
+      std::vector<float> scratch(512);
+      for (const float sign : {1.0f, -1.0f}) {
+        for (const QuantKernels* kernels : KernelsHere()) {
+          const PackedX x(*kernels, std::vector<float>(512, sign), 1, 512);
+          const std::vector<float> y = Multiply(*kernels, weight, x, 1, 1);
+          for (int64_t n = 0; n < 16; ++n) {
+            ReadQuantRow(source, n, storage, scratch, &row);
+            EXPECT_EQ(y[static_cast<size_t>(n)], Oracle(storage, row, x, 1, 0, 512))
+                << kernels->name << " " << DTypeName(storage);
+          }
+        }
+      }
     }
   }
 }
@@ -270,7 +338,9 @@ TEST(Quantize, KeepsWithinHalfAStep) {
     std::vector<float> back(row.size());
     kernels::DequantizeRow(storage, quant, back);
     for (size_t k = 0; k < row.size(); ++k) {
-      const float d = quant.d[storage == DType::kI8 ? 0 : k / kQuantBlock];
+      const float d = IsSuperBlocked(storage)
+                          ? SubScaleAt(storage, quant, k).d
+                          : quant.d[storage == DType::kI8 ? 0 : k / kQuantBlock];
       // Q4_0's scale reaches 7 steps one way and 8 the other; f16 rounds the scales themselves.
       const float steps = storage == DType::kQ4_0 ? 1.02f : 0.52f;
       EXPECT_LE(std::fabs(back[k] - row[k]), steps * std::fabs(d)) << DTypeName(storage);

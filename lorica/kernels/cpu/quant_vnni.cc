@@ -64,6 +64,19 @@ LORICA_Q_INLINE NibbleSums ZeroNibbleSums() { return _mm512_setzero_si512(); }
 LORICA_Q_INLINE void MulNibbles(__m512i w, int32_t x, NibbleSums* acc) { MulBytes(w, x, acc); }
 LORICA_Q_INLINE Ints Widen(NibbleSums sums) { return sums; }
 
+constexpr int kSixQuads = 4;
+template <int I>
+LORICA_Q_INLINE __m512i WithTwoBits(__m512i nibbles, const std::byte* row) {
+  const __m512i four = _mm512_loadu_si512(row);
+  const __m512i high =
+      I < 2 ? _mm512_slli_epi16(four, 4 - 2 * I) : _mm512_srli_epi16(four, 2 * I - 4);
+  return _mm512_or_si512(nibbles, _mm512_and_si512(high, _mm512_set1_epi8(48)));
+}
+LORICA_Q_INLINE Floats LoadSmall(const std::byte* from) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+}
+
 LORICA_Q_INLINE uint32_t Greatest(const float* x) {
   const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
   __m512i greatest = _mm512_setzero_si512();
@@ -80,14 +93,10 @@ LORICA_Q_INLINE void QuantizeSixteen(const float* x, float inverse, int32_t* qua
 }
 
 // Sums of absolute differences to zero add unsigned bytes: each is taken 128 too high.
-LORICA_Q_INLINE int32_t SumOfBytes(const int32_t* quads) {
-  const __m128i high = _mm_set1_epi8(-128);
-  const auto* halves = reinterpret_cast<const __m128i*>(quads);
-  const __m128i zero = _mm_setzero_si128();
-  const __m128i a = _mm_sad_epu8(_mm_xor_si128(_mm_loadu_si128(halves), high), zero);
-  const __m128i b = _mm_sad_epu8(_mm_xor_si128(_mm_loadu_si128(halves + 1), high), zero);
-  const __m128i sum = _mm_add_epi32(a, b);
-  return _mm_cvtsi128_si32(sum) + _mm_extract_epi32(sum, 2) - 128 * 32;
+LORICA_Q_INLINE int32_t SumOfSixteen(const int32_t* quads) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(quads));
+  const __m128i sum = _mm_sad_epu8(_mm_xor_si128(bytes, _mm_set1_epi8(-128)), _mm_setzero_si128());
+  return _mm_cvtsi128_si32(sum) + _mm_extract_epi32(sum, 2) - 128 * 16;
 }
 
 #include "lorica/kernels/cpu/quant-inl.h"
