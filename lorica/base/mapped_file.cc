@@ -5,12 +5,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "lorica/base/thread_priority.h"
+
 namespace lorica {
 namespace {
+
+// Some 50 us from the system's cache of files: a read is not put off its processor in between.
+constexpr size_t kReadPiece = 256 << 10;
 
 class FileDescriptor {
  public:
@@ -64,7 +70,8 @@ Result<MappedFile> MappedFile::Open(const std::string& path, Mode mode, int64_t 
   file.size_ = size;
   size_t done = 0;
   while (done < size) {
-    const ssize_t n = pread(fd.get(), data + done, size - done, static_cast<off_t>(done));
+    const size_t piece = std::min(size - done, kReadPiece);
+    const ssize_t n = pread(fd.get(), data + done, piece, static_cast<off_t>(done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return SystemError(path, "read");
     if (n == 0) {
@@ -72,6 +79,7 @@ Result<MappedFile> MappedFile::Open(const std::string& path, Mode mode, int64_t 
                       std::to_string(done) + " (truncated while it was read)");
     }
     done += static_cast<size_t>(n);
+    GiveWay();
   }
   return file;
 }

@@ -1,21 +1,85 @@
 #include "lorica/base/thread_priority.h"
 
-#include <sys/resource.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 
 namespace lorica {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 // Linux weighs a thread by 1.25 to the power of -nice.
-constexpr int kNiceBackground = 19;
-constexpr int kNiceSoon = 5;
+constexpr int32_t kNiceSoon = 5;
+
+// The shortest slice that Linux gives, which it ends at a tick alone, each 1 to 4 ms: a thread that
+// does not end its slices itself holds a step up for a tick.
+constexpr std::chrono::microseconds kPiece{100};
+
+// The kernel's struct sched_attr, first version; the C library of Debian 12 has none.
+struct SchedulingAttributes {
+  uint32_t size = sizeof(SchedulingAttributes);
+  uint32_t policy = SCHED_OTHER;
+  uint64_t flags = 0;
+  int32_t nice = 0;
+  uint32_t priority = 0;
+  uint64_t runtime_ns = 0;  // of SCHED_OTHER the slice, since Linux 6.12; before that ignored
+  uint64_t deadline_ns = 0;
+  uint64_t period_ns = 0;
+};
+
+std::chrono::nanoseconds ProcessorTime() {
+  timespec used = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
+struct Pieces {
+  bool lowered = false;
+  Clock::time_point began;  // the one that the thread is at
+  std::chrono::nanoseconds began_processor{0};
+  std::chrono::nanoseconds longest{0};
+
+  void Begin() {
+    began = Clock::now();
+    began_processor = ProcessorTime();
+  }
+  void End() { longest = std::max(longest, ProcessorTime() - began_processor); }
+};
+thread_local Pieces pieces;
 
 }  // namespace
 
-// Linux has priorities of single threads, named by their id.
+// Not nice 19: a processor that runs a SCHED_IDLE thread counts as free when a compute thread
+// wakes, which else joins another compute thread on that one's processor (docs/decisions/tiers.md).
 void LowerThreadPriority(ThreadPriority priority) {
-  const int nice = priority == ThreadPriority::kBackground ? kNiceBackground : kNiceSoon;
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
+  SchedulingAttributes attributes;
+  if (priority == ThreadPriority::kBackground) {
+    attributes.policy = SCHED_IDLE;
+  } else {
+    attributes.nice = kNiceSoon;
+  }
+  attributes.runtime_ns = std::chrono::nanoseconds(kPiece).count();
+  (void)syscall(SYS_sched_setattr, 0, &attributes, 0);
+  pieces = {.lowered = true, .began = {}};
+  pieces.Begin();
+}
+
+void GiveWay() {
+  if (!pieces.lowered || Clock::now() - pieces.began < kPiece) return;
+  pieces.End();
+  sched_yield();
+  pieces.Begin();
+}
+
+std::chrono::nanoseconds LongestPiece() {
+  pieces.End();
+  return pieces.longest;
 }
 
 }  // namespace lorica

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 
 #include "lorica/engine/kv_allocator.h"
 
@@ -67,7 +66,6 @@ lora::AdapterCache::Options CacheOptionsOf(const EngineOptions& options, const m
   result.slots = options.max_adapters;
   result.packer = &packer;
   result.ledger = &context->ledger;
-  result.between_pieces = [] { std::this_thread::yield(); };
   for (int32_t layer = 0; layer < model.config().layers; ++layer) {
     for (int p = 0; p < lora::kProjections; ++p) {
       const lora::SiteShape shape =

@@ -5,10 +5,13 @@
 #include <bit>
 #include <cstring>
 
+#include "lorica/base/thread_priority.h"
+
 namespace lorica::formats {
 namespace {
 
 constexpr int64_t kBlock = 2048;
+constexpr int64_t kPiece = 16 * kBlock;  // between two looks at who waits for the processor
 
 // Narrow already: its 16 bits say all that there is to know.
 FactorScan ScanBf16(const TensorView& factor) {
@@ -18,6 +21,7 @@ FactorScan ScanBf16(const TensorView& factor) {
   std::array<uint16_t, kBlock> values;
   for (int64_t start = 0; start < elements; start += kBlock) {
     const int64_t n = std::min(kBlock, elements - start);
+    if (start % kPiece == 0) GiveWay();
     std::memcpy(values.data(), factor.data + 2 * start, static_cast<size_t>(2 * n));
     uint16_t any = 0;
     uint16_t largest = 0;
@@ -49,6 +53,7 @@ FactorScan ScanFactor(const TensorView& factor) {
   std::array<float, kBlock> values;
   for (int64_t start = 0; start < elements; start += kBlock) {
     const int64_t n = std::min(kBlock, elements - start);
+    if (start % kPiece == 0) GiveWay();
     DequantizeRow(factor.dtype, factor.data + ElementsToBytes(factor.dtype, start), n,
                   values.data());
     uint32_t low = 0;

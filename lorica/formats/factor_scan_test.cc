@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lorica/base/test_pieces.h"
 #include "lorica/formats/test_files.h"
 
 namespace lorica::formats {
@@ -71,6 +72,17 @@ TEST(FactorScan, EveryTypeSaysTheSameOfTheSameValues) {
       EXPECT_EQ(scan.all_zero, expected.all_zero);
       EXPECT_EQ(scan.narrowest, DType::kBF16);
     }
+  }
+}
+
+TEST(FactorScan, KeepsNoProcessorForLong) {
+  const std::vector<std::byte> zeros(size_t{64} << 20);
+  for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
+    const int64_t elements = static_cast<int64_t>(zeros.size()) / ElementsToBytes(dtype, 1);
+    EXPECT_LT(LongestPieceOf([&] {
+                EXPECT_TRUE(ScanFactor({zeros.data(), dtype, {1, elements}}).all_zero);
+              }),
+              kLongestPiece);
   }
 }
 

@@ -2,9 +2,17 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
+
 #include "lorica/base/check.h"
+#include "lorica/base/thread_priority.h"
 
 namespace lorica::formats {
+namespace {
+
+constexpr size_t kPiece = 64 << 10;  // some 40 us
+
+}  // namespace
 
 struct Sha256::Context {
   EVP_MD_CTX* evp = EVP_MD_CTX_new();
@@ -24,7 +32,12 @@ Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
 void Sha256::Update(std::span<const std::byte> bytes) {
-  LORICA_CHECK(EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size()) == 1);
+  while (!bytes.empty()) {
+    const std::span<const std::byte> piece = bytes.first(std::min(bytes.size(), kPiece));
+    LORICA_CHECK(EVP_DigestUpdate(context_->evp, piece.data(), piece.size()) == 1);
+    bytes = bytes.subspan(piece.size());
+    GiveWay();
+  }
 }
 
 void Sha256::UpdateU64(uint64_t value) {

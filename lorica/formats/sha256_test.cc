@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "lorica/base/test_pieces.h"
+
 namespace lorica::formats {
 namespace {
 
@@ -17,6 +19,11 @@ TEST(Sha256, PiecesEqualTheWhole) {
   for (const char c : std::string("abc")) pieces.Update(std::as_bytes(std::span(&c, 1)));
   EXPECT_EQ(HexDigest(pieces.Finish()), Sha256Hex("abc"));
   EXPECT_EQ(HexDigest(pieces.Finish()), Sha256Hex("")) << "Finish starts a new message";
+}
+
+TEST(Sha256, KeepsNoProcessorForLong) {
+  const std::string bytes(8 << 20, 'x');
+  EXPECT_LT(LongestPieceOf([&] { EXPECT_EQ(Sha256Hex(bytes).size(), 64u); }), kLongestPiece);
 }
 
 TEST(Sha256, SizedStringsCannotBeReadTwoWays) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "lorica/base/thread_priority.h"
 #include "lorica/formats/peft_pattern.h"
 #include "lorica/formats/reason_list.h"
 #include "lorica/lora/module_map.h"
@@ -71,6 +72,7 @@ Status CheckCopy(const BaseCopy& copy, const BaseView& base) {
   std::vector<float> ours(static_cast<size_t>(shape.k));
   std::vector<float> theirs(static_cast<size_t>(shape.k));
   for (int64_t row = 0; row < shape.n; ++row) {
+    GiveWay();
     base.BaseRow(site, row, ours);
     DequantizeRow(copy.view.dtype, copy.view.row(row), shape.k, theirs.data());
     for (size_t i = 0; i < ours.size(); ++i) {

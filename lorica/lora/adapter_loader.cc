@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lorica/base/thread_priority.h"
 #include "lorica/formats/adapter_files.h"
 #include "lorica/formats/reason_list.h"
 #include "lorica/lora/adapter_fit.h"
@@ -16,6 +17,7 @@ using formats::AdapterFiles;
 using formats::AdapterModule;
 
 constexpr int64_t kBlock = 2048;
+constexpr int64_t kCopyPiece = 128 << 10;
 
 int64_t AlignedBytes(const TensorView& view, DType kept) {
   const int64_t bytes = ElementsToBytes(kept, view.elements());
@@ -26,7 +28,11 @@ int64_t AlignedBytes(const TensorView& view, DType kept) {
 void WriteFactor(const TensorView& view, DType kept, std::byte* destination) {
   const int64_t elements = view.elements();
   if (view.dtype == kept) {
-    std::memcpy(destination, view.data, static_cast<size_t>(view.bytes()));
+    for (int64_t done = 0; done < view.bytes(); done += kCopyPiece) {
+      const int64_t n = std::min(kCopyPiece, view.bytes() - done);
+      std::memcpy(destination + done, view.data + done, static_cast<size_t>(n));
+      GiveWay();
+    }
     return;
   }
   std::array<float, kBlock> values;
@@ -43,6 +49,7 @@ void WriteFactor(const TensorView& view, DType kept, std::byte* destination) {
       return kept == DType::kBF16 ? F32ToBf16(value) : F32ToF16(value);
     });
     std::memcpy(out, halves.data(), static_cast<size_t>(n) * sizeof(uint16_t));
+    GiveWay();
   }
 }
 

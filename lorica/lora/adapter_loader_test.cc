@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "lorica/base/test_pieces.h"
 #include "lorica/formats/test_files.h"
 
 namespace lorica::lora {
@@ -296,6 +297,25 @@ TEST(AdapterLoader, PassesWarningsOn) {
   EXPECT_TRUE(loaded.adapter.ok());
   ASSERT_EQ(loaded.warnings.size(), 1u);
   EXPECT_EQ(loaded.warnings, loaded.report.warnings);
+}
+
+// Reading, looking at each value, the digest and the copies, of types that stay and that are
+// narrowed.
+TEST(AdapterLoader, KeepsNoProcessorForLong) {
+  const Tensors pair = LoraPair(Layer(0, "mlp.up_proj"), 30'000, 64, 128);
+  Tensors narrow;
+  for (const TestTensor& tensor : pair) {
+    const auto* values = reinterpret_cast<const float*>(tensor.bytes.data());
+    narrow.push_back(formats::testing::Bf16Tensor(
+        tensor.name, tensor.shape, {values, values + tensor.bytes.size() / sizeof(float)}));
+  }
+  const TinyBase base;
+  for (const Tensors& tensors : {pair, narrow}) {
+    TempDir dir;
+    WriteAdapter(dir.path(), R"({"peft_type":"LORA","r":30000,"lora_alpha":8})", tensors);
+    EXPECT_LT(LongestPieceOf([&] { EXPECT_TRUE(LoadAdapter(dir.path(), base, {}, nullptr).ok()); }),
+              kLongestPiece);
+  }
 }
 
 TEST(AdapterLoader, SurvivesDamagedFiles) {

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "lorica/base/thread_priority.h"
+
 namespace lorica::lora {
 namespace {
 
@@ -107,16 +109,12 @@ std::vector<WeightTable::SiteTiles> AdapterCache::NameTiles(
 }
 
 void AdapterCache::Pack(const Adapter& adapter, const std::vector<std::byte*>& addresses) const {
-  using Clock = std::chrono::steady_clock;
   size_t next = 0;
   const int32_t ranks = options_.packer->rank_quantum();
-  Clock::time_point piece_began = Clock::now();
   for (const SiteFactors& factors : adapter.sites()) {
     for (int32_t rank = 0; rank < factors.rank; rank += ranks) {
       options_.packer->PackTile(factors, rank, addresses[next++]);
-      if (!options_.between_pieces || Clock::now() - piece_began < kPackingPiece) continue;
-      options_.between_pieces();
-      piece_began = Clock::now();
+      GiveWay();
     }
   }
 }

@@ -3,14 +3,12 @@
 //
 // Thread rule: any thread may call anything but table(), pool(), Compact and CheckIntegrity, which
 // are the engine thread's (or a test's), between steps. MakeResident packs on the calling (loader)
-// thread without the lock, which it takes only to allocate and to install; a running step does not
-// see the new slot.
+// thread without the lock, which it takes only to allocate and to install, and gives way after each
+// tile; a running step does not see the new slot.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -35,12 +33,7 @@ class AdapterCache {
     int64_t largest_tile_bytes = 0;
     const TilePacker* packer = nullptr;  // the backend's; must outlive the cache
     MemoryLedger* ledger = nullptr;
-    // Called on the packing thread after each kPackingPiece of packing, without the lock; may be
-    // empty.
-    std::function<void()> between_pieces;
   };
-  static constexpr std::chrono::microseconds kPackingPiece{1000};
-
   static Result<std::unique_ptr<AdapterCache>> Create(const Options& options);
 
   // Packs the adapter into tiles and gives it a slot. An adapter of equal digest that is hot

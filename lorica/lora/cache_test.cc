@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <random>
 #include <thread>
 #include <vector>
+
+#include "lorica/base/test_pieces.h"
 
 namespace lorica::lora {
 namespace {
@@ -251,6 +254,33 @@ TEST_F(AdapterCacheTest, LoadersWorkBesideRunningSteps) {
   EXPECT_EQ(failures.load(), 0);
   cache_->Evict("fixed");
   EXPECT_EQ(cache_->pool().used_bytes(), 0);
+}
+
+// A tile takes as long as one of the largest models' does.
+class SlowPacker : public RowPacker {
+ public:
+  void PackTile(const SiteFactors& factors, int32_t rank_begin, std::byte* tile) const override {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+    while (std::chrono::steady_clock::now() < end) RowPacker::PackTile(factors, rank_begin, tile);
+  }
+};
+
+TEST(AdapterCache, PackingKeepsNoProcessorForLong) {
+  SlowPacker packer;
+  AdapterCache::Options options;
+  options.sites = kSites;
+  options.arena_bytes = 10'000'000;
+  options.slots = 1;
+  options.largest_tile_bytes = packer.TileBytes({48, 32, DType::kF32});
+  options.packer = &packer;
+  const auto cache = AdapterCache::Create(options);
+  ASSERT_TRUE(cache.ok());
+  const auto adapter = MakeAdapter("a", 256, 1.0f);
+  EXPECT_LT(LongestPieceOf([&] {
+              EXPECT_TRUE((*cache)->MakeResident(*adapter).ok());
+              (*cache)->Evict("a");
+            }),
+            kLongestPiece);
 }
 
 }  // namespace
