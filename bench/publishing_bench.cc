@@ -31,7 +31,10 @@ class Publisher {
           LowerThreadPriority(ThreadPriority::kBackground);
           for (int32_t i = 0; !over_.load(); ++i) {
             // Asleep in the kernel: a thread that looks now and then puts others off their core.
+            idle_.store(true);
+            idle_.notify_one();
             publishing_.wait(false);
+            idle_.store(false);
             if (!over_.load() && world->Publish(engine, "replaced", i % contents).ok()) {
               published_.fetch_add(1);
             }
@@ -45,12 +48,15 @@ class Publisher {
   void Set(bool publishing) {
     publishing_.store(publishing);
     publishing_.notify_one();
+    // What it is at would still run beside the next block's steps.
+    if (!publishing) idle_.wait(false);
   }
   int64_t published() const { return published_.load(); }
 
  private:
   std::atomic<bool> publishing_{false};
   std::atomic<bool> over_{false};
+  std::atomic<bool> idle_{false};
   std::atomic<int64_t> published_{0};
   std::thread thread_;
 };

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <thread>
+#include <utility>
 
 namespace lorica {
 namespace {
@@ -20,6 +22,11 @@ constexpr int32_t kNiceSoon = 5;
 // The shortest slice that Linux gives, which it ends at a tick alone, each 1 to 4 ms: a thread that
 // does not end its slices itself holds a step up for a tick.
 constexpr std::chrono::microseconds kPiece{100};
+
+// The system makes some 55 us of it. A thread that only yields has first a right to what it waited
+// for, up to 4 ms at once; and a processor that is idle now and then draws a compute thread over
+// that shares one with another.
+constexpr std::chrono::microseconds kRest{1};
 
 // The kernel's struct sched_attr, first version; the C library of Debian 12 has none.
 struct SchedulingAttributes {
@@ -41,6 +48,7 @@ std::chrono::nanoseconds ProcessorTime() {
 
 struct Pieces {
   bool lowered = false;
+  bool unhurried = false;
   Clock::time_point began;  // the one that the thread is at
   std::chrono::nanoseconds began_processor{0};
   std::chrono::nanoseconds longest{0};
@@ -66,16 +74,23 @@ void LowerThreadPriority(ThreadPriority priority) {
   }
   attributes.runtime_ns = std::chrono::nanoseconds(kPiece).count();
   (void)syscall(SYS_sched_setattr, 0, &attributes, 0);
-  pieces = {.lowered = true, .began = {}};
+  pieces = {.lowered = true, .unhurried = priority == ThreadPriority::kBackground, .began = {}};
   pieces.Begin();
 }
 
 void GiveWay() {
   if (!pieces.lowered || Clock::now() - pieces.began < kPiece) return;
   pieces.End();
-  sched_yield();
+  if (pieces.unhurried) {
+    std::this_thread::sleep_for(kRest);
+  } else {
+    sched_yield();
+  }
   pieces.Begin();
 }
+
+ScopedUnhurried::ScopedUnhurried() : before_(std::exchange(pieces.unhurried, true)) {}
+ScopedUnhurried::~ScopedUnhurried() { pieces.unhurried = before_; }
 
 std::chrono::nanoseconds LongestPiece() {
   pieces.End();

@@ -21,6 +21,19 @@ void LowerThreadPriority(ThreadPriority priority);
 // lowered.
 void GiveWay();
 
+// While it lives, the calling thread works for nobody who waits, as kBackground always does: it
+// sleeps between pieces.
+class ScopedUnhurried {
+ public:
+  ScopedUnhurried();
+  ~ScopedUnhurried();
+  ScopedUnhurried(const ScopedUnhurried&) = delete;
+  ScopedUnhurried& operator=(const ScopedUnhurried&) = delete;
+
+ private:
+  const bool before_;
+};
+
 // The longest piece, in processor time, of the calling thread since it was lowered.
 std::chrono::nanoseconds LongestPiece();
 

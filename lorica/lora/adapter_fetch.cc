@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lorica/base/log.h"
+#include "lorica/base/thread_priority.h"
 #include "lorica/lora/adapter_tiers.h"
 
 namespace lorica::lora {
@@ -111,6 +112,7 @@ bool AdapterTiers::WarmNext() {
     to_warm_.pop_front();
   }
   if (next != nullptr && next->tile_bytes <= options_.cache->free_bytes()) {
+    const ScopedUnhurried unhurried;
     Fetch(next, Eviction::kNone);
   }
   next.reset();  // before anyone counts on its tiles being his alone
