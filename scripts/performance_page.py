@@ -5,8 +5,10 @@
   performance_page.py --check    fails when they are not what the figures make
 """
 import csv
+import json
 import math
 import pathlib
+import statistics
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -295,6 +297,42 @@ random bf16, `--dtype bfloat16`, K and V in bf16, context 256. Adapters are rand
 """
 
 
+PEERS = """## Beside other servers
+
+`bench/compare.py`: the same requests and adapters (`bench/make_adapters.py`: 20, of ranks 8 to 64) on SmolLM2-135M-Instruct in 16 bits
+(mistral.rs: 32), in turn on one machine, each server alone at a time. W1: 20 requests at once on the base; W2: all on one adapter; W3: each on its own;
+one: a single request; W4: the first token of 512 words. Tokens per second; of W4 milliseconds. Ratios are of turns.
+
+"""
+
+
+def spread(values):
+    middle = statistics.median(values)
+    if len(values) == 1:
+        return middle, middle, middle
+    first, _, third = statistics.quantiles(values, n=4, method="inclusive")
+    return middle, first, third
+
+
+def peers():
+    """What each peers-*.json holds, a line a work and peer."""
+    rows = []
+    for path in sorted(DATA.glob("peers-*.json")):
+        found = json.loads(path.read_text())
+        for work, by_name in found["figures"].items():
+            ours = by_name["lorica"]
+            for name in (name for name in by_name if name != "lorica"):
+                theirs = by_name[name]
+                shown = [[1e3 / v for v in values] if work == "W4" else values
+                         for values in (theirs, ours)]
+                ratio = [a / b for a, b in zip(ours, theirs)]
+                rows.append([found["about"][name], work, *(cell(spread(v)) for v in shown),
+                             cell(spread(ratio), " ×"), str(len(ours))])
+    if not rows:
+        return ""
+    return PEERS + table(["server", "work", "it", "Lorica", "Lorica is faster by", "turns"], rows)
+
+
 def page():
     machines = sorted({case.machine.split("; ")[0] for name, *_ in TABLES
                        for case in both(name).values() if case.machine})
@@ -307,6 +345,7 @@ def page():
             continue
         files[DATA / f"{name}.svg"] = drawing
         parts.append(f"![{title}](performance/{name}.svg)\n")
+    parts.append(peers())
     parts.append("## All figures\n")
     parts += [figures_of(*entry) for entry in TABLES]
     files[PAGE] = "\n".join(part for part in parts if part).rstrip() + "\n"
