@@ -299,7 +299,7 @@ random bf16, `--dtype bfloat16`, K and V in bf16, context 256. Adapters are rand
 
 PEERS = """## Beside other servers
 
-`bench/compare.py`: the same requests and adapters (`bench/make_adapters.py`: 20, of ranks 8 to 64) on SmolLM2-135M-Instruct in 16 bits
+`bench/compare.py`, with each server started as `bench/peers/README.md` says: the same requests and adapters (`bench/make_adapters.py`: 20, of ranks 8 to 64) on SmolLM2-135M-Instruct in 16 bits
 (mistral.rs: 32), in turn on one machine, each server alone at a time. W1: 20 requests at once on the base; W2: all on one adapter; W3: each on its own;
 one: a single request; W4: the first token of 512 words. Tokens per second; of W4 milliseconds. Ratios are of turns.
 

@@ -6,6 +6,7 @@ A call of its generate() takes one set of adapters a prompt; the batch is one ca
 folder is exported beforehand (optimum-cli export openvino --weight-format fp16).
 """
 
+import json
 import sys
 import time
 
@@ -13,13 +14,17 @@ import openvino_genai as ov
 import worker
 
 
+def scale(path):
+    with open(f"{path}/adapter_config.json") as text:
+        config = json.load(text)
+    return config["lora_alpha"] / config["r"]
+
+
 def open_peer():
     model_dir, adapters = sys.argv[1], sys.argv[2:]
     loaded = [ov.Adapter(f"{path}/adapter_model.safetensors") for path in adapters]
-    # alpha / r is left to the caller: all have alpha 16.
-    import json
-
-    weights = [16 / json.load(open(f"{path}/adapter_config.json"))["r"] for path in adapters]
+    # alpha / r is left to the caller.
+    weights = [scale(path) for path in adapters]
     config = ov.AdapterConfig()
     for adapter, weight in zip(loaded, weights):
         config.add(adapter, weight)
@@ -50,11 +55,8 @@ def open_peer():
                 options.append(option)
             results = pipe.generate([requests[index]["prompt"] for index in members], options)
             for index, result in zip(members, results):
-                tokens[index] = (
-                    result.perf_metrics.get_num_generated_tokens()
-                    if hasattr(result, "perf_metrics")
-                    else requests[index]["tokens"]
-                )
+                # The end of a text is ignored, and the library's own count is the whole call's.
+                tokens[index] = requests[index]["tokens"] if result.m_generation_ids else 0
                 seconds[index] = time.monotonic() - began
         return tokens, seconds
 
