@@ -2,10 +2,8 @@
 
 #include <sched.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <thread>
@@ -40,24 +38,11 @@ struct SchedulingAttributes {
   uint64_t period_ns = 0;
 };
 
-std::chrono::nanoseconds ProcessorTime() {
-  timespec used = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
-}
-
 struct Pieces {
   bool lowered = false;
   bool unhurried = false;
   Clock::time_point began;  // the one that the thread is at
-  std::chrono::nanoseconds began_processor{0};
-  std::chrono::nanoseconds longest{0};
-
-  void Begin() {
-    began = Clock::now();
-    began_processor = ProcessorTime();
-  }
-  void End() { longest = std::max(longest, ProcessorTime() - began_processor); }
+  int64_t chances = 0;
 };
 thread_local Pieces pieces;
 
@@ -74,27 +59,25 @@ void LowerThreadPriority(ThreadPriority priority) {
   }
   attributes.runtime_ns = std::chrono::nanoseconds(kPiece).count();
   (void)syscall(SYS_sched_setattr, 0, &attributes, 0);
-  pieces = {.lowered = true, .unhurried = priority == ThreadPriority::kBackground, .began = {}};
-  pieces.Begin();
+  pieces = {
+      .lowered = true, .unhurried = priority == ThreadPriority::kBackground, .began = Clock::now()};
 }
 
 void GiveWay() {
-  if (!pieces.lowered || Clock::now() - pieces.began < kPiece) return;
-  pieces.End();
+  if (!pieces.lowered) return;
+  ++pieces.chances;
+  if (Clock::now() - pieces.began < kPiece) return;
   if (pieces.unhurried) {
     std::this_thread::sleep_for(kRest);
   } else {
     sched_yield();
   }
-  pieces.Begin();
+  pieces.began = Clock::now();
 }
 
 ScopedUnhurried::ScopedUnhurried() : before_(std::exchange(pieces.unhurried, true)) {}
 ScopedUnhurried::~ScopedUnhurried() { pieces.unhurried = before_; }
 
-std::chrono::nanoseconds LongestPiece() {
-  pieces.End();
-  return pieces.longest;
-}
+int64_t ChancesToGiveWay() { return pieces.chances; }
 
 }  // namespace lorica

@@ -3,7 +3,7 @@
 // is shared between threads.
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 
 namespace lorica {
 
@@ -34,7 +34,7 @@ class ScopedUnhurried {
   const bool before_;
 };
 
-// The longest piece, in processor time, of the calling thread since it was lowered.
-std::chrono::nanoseconds LongestPiece();
+// How often the calling thread has called GiveWay since it was lowered.
+int64_t ChancesToGiveWay();
 
 }  // namespace lorica

@@ -5,9 +5,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <thread>
 
-#include "lorica/base/test_pieces.h"
+#include "lorica/base/test_chances.h"
 
 namespace lorica {
 namespace {
@@ -31,34 +32,40 @@ TEST(ThreadPriority, LowersTheCallingThreadAlone) {
   EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
 }
 
-TEST(ThreadPriority, AThreadThatIsNotLoweredHasNoPieces) {
-  std::thread([] {
-    for (int i = 0; i < 10; ++i) {
-      BusyFor(std::chrono::microseconds(200));
-      GiveWay();
-    }
-    LowerThreadPriority(ThreadPriority::kSoon);
-    EXPECT_LT(LongestPiece(), std::chrono::milliseconds(1));
+TEST(ThreadPriority, OnlyALoweredThreadHasPieces) {
+  const auto work = [] {
+    for (int i = 0; i < 10; ++i) GiveWay();
+  };
+  EXPECT_EQ(ChancesIn(work), 10);
+  std::thread([&] {
+    work();
+    EXPECT_EQ(ChancesToGiveWay(), 0);
   }).join();
 }
 
-TEST(ThreadPriority, ThePieceIsWhatLiesBetweenTwoCalls) {
-  const auto piece = [](std::chrono::microseconds busy) {
-    return LongestPieceOf([busy] {
-      for (int i = 0; i < 50; ++i) {
-        BusyFor(busy);
+// A rest is at least what was asked for, so a piece of 100 us is seen to end.
+TEST(ThreadPriority, WhoeverIsUnhurriedSleepsBetweenPieces) {
+  const auto switches = [] {
+    rusage usage = {};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;  // each a sleep: to yield counts as none
+  };
+  std::thread([&] {
+    LowerThreadPriority(ThreadPriority::kSoon);
+    const auto pieces = [&] {
+      const int64_t before = switches();
+      for (int i = 0; i < 5; ++i) {
+        BusyFor(std::chrono::microseconds(200));
         GiveWay();
       }
-    });
-  };
-  EXPECT_LT(piece(std::chrono::microseconds(20)), kLongestPiece);
-  std::thread([] {
-    LowerThreadPriority(ThreadPriority::kSoon);
-    const std::clock_t begin = std::clock();
-    while (std::clock() - begin < CLOCKS_PER_SEC / 50) {
+      return switches() - before;
+    };
+    EXPECT_EQ(pieces(), 0);
+    {
+      const ScopedUnhurried unhurried;
+      EXPECT_EQ(pieces(), 5);
     }
-    GiveWay();
-    EXPECT_GT(LongestPiece(), std::chrono::milliseconds(1));
+    EXPECT_EQ(pieces(), 0);
   }).join();
 }
 

@@ -3,14 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <map>
 #include <random>
 #include <thread>
 #include <vector>
 
-#include "lorica/base/test_pieces.h"
+#include "lorica/base/test_chances.h"
 
 namespace lorica::lora {
 namespace {
@@ -256,31 +255,12 @@ TEST_F(AdapterCacheTest, LoadersWorkBesideRunningSteps) {
   EXPECT_EQ(cache_->pool().used_bytes(), 0);
 }
 
-// A tile takes as long as one of the largest models' does.
-class SlowPacker : public RowPacker {
- public:
-  void PackTile(const SiteFactors& factors, int32_t rank_begin, std::byte* tile) const override {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
-    while (std::chrono::steady_clock::now() < end) RowPacker::PackTile(factors, rank_begin, tile);
-  }
-};
-
-TEST(AdapterCache, PackingKeepsNoProcessorForLong) {
-  SlowPacker packer;
-  AdapterCache::Options options;
-  options.sites = kSites;
-  options.arena_bytes = 10'000'000;
-  options.slots = 1;
-  options.largest_tile_bytes = packer.TileBytes({48, 32, DType::kF32});
-  options.packer = &packer;
-  const auto cache = AdapterCache::Create(options);
-  ASSERT_TRUE(cache.ok());
-  const auto adapter = MakeAdapter("a", 256, 1.0f);
-  EXPECT_LT(LongestPieceOf([&] {
-              EXPECT_TRUE((*cache)->MakeResident(*adapter).ok());
-              (*cache)->Evict("a");
-            }),
-            kLongestPiece);
+TEST_F(AdapterCacheTest, PackingGivesWayAfterEachTile) {
+  Open(1'000'000, 4);
+  const auto adapter = MakeAdapter("a", 20, 1.0f);
+  EXPECT_GE(ChancesIn([&] { EXPECT_TRUE(cache_->MakeResident(*adapter).ok()); }),
+            cache_->pool().TilesOf(OwnerId{1}));
+  EXPECT_EQ(cache_->pool().TilesOf(OwnerId{1}), 4 * 3) << "of four sites of rank 20";
 }
 
 }  // namespace
