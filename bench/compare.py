@@ -7,14 +7,15 @@
       [--work W1,W2,W3,W4,one] [--turns 3] [--json out.json]
 
 DIR of --adapters holds a00 to a19 (bench/make_adapters.py). A peer is a worker (bench/peers) or,
-after "openai:" or "openai+llama:", a command that serves HTTP on {port} of 127.0.0.1; after "openai"
-alone may also stand a URL of a server that runs already. {model} and {adapters} are replaced.
+after "openai:" or "openai+llama:", a command that serves HTTP on {port} of 127.0.0.1; after
+"openai:" may also stand a URL of a server that runs already. {model} and {adapters} are replaced.
 "openai" names an adapter as the request's model; "openai+llama" as llama.cpp's "lora" list.
 
-Works, all greedy, 64 words of prompt and 64 tokens unless said: W1, 20 requests at once on the base;
-W2, 20 on one adapter; W3, each of 20 on an adapter of its own; W4, the first token of one request
-of 512 words on the base; one, a single request on the base. In each turn every server does each work once, one server at a time, after one run that is not
-timed. Printed: tokens per second (W4: seconds) and the ratios of turns, median and quartiles.
+Works, all greedy, 64 words of prompt and 64 tokens unless said: W1, 20 requests at once on the
+base; W2, 20 on one adapter; W3, each of 20 on an adapter of its own; W4, the first token of one
+request of 512 words on the base; one, a single request on the base. In each turn every server does
+each work once, one server at a time, after one run that is not timed. Printed: tokens per second
+(W4: milliseconds) and the ratios of turns, median and quartiles.
 """
 
 import argparse
@@ -224,13 +225,13 @@ def main():
     parser.add_argument("--lorica", required=True, help="the program")
     parser.add_argument("--lorica-flags", default="--dtype bfloat16", help="of its serve command")
     parser.add_argument("--model", type=pathlib.Path, required=True)
-    parser.add_argument("--lorica-model", type=pathlib.Path, help="where it is another than --model")
+    parser.add_argument("--lorica-model", type=pathlib.Path, help="where it is another")
     parser.add_argument("--adapters", type=pathlib.Path, required=True)
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND")
     parser.add_argument("--work", default="W1,W2,W3,W4,one")
     parser.add_argument("--tokens", type=int, default=64, help="of each answer")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--json", type=pathlib.Path, help="every figure of every turn, for scripts/performance_page.py")
+    parser.add_argument("--json", type=pathlib.Path, help="every figure of every turn goes there")
     args = parser.parse_args()
 
     adapters = sorted(path for path in args.adapters.iterdir() if path.is_dir())[:TENANTS]
@@ -274,8 +275,8 @@ def main():
                 if work == "W4"
                 else f"{statistics.median(values):8.1f} tokens/s"
             )
-            versus = "" if name == "lorica" else f"  lorica is {middle:.2f} [{low:.2f} {high:.2f}] x"
-            print(f"{work}  {name:12} {shown}{versus}")
+            ratio = f"  lorica is {middle:.2f} [{low:.2f} {high:.2f}] x"
+            print(f"{work}  {name:12} {shown}{'' if name == 'lorica' else ratio}")
     if args.json:
         about = {server.name: server.about for server in servers}
         found = {"machine": machine(), "about": about, "tokens": args.tokens, "figures": figures}
