@@ -5,10 +5,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <thread>
-#include <utility>
 
 namespace lorica {
 namespace {
@@ -23,10 +23,12 @@ constexpr int32_t kNiceLowest = 19;
 // does not end its slices itself holds a step up for a tick.
 constexpr std::chrono::microseconds kPiece{100};
 
-// The system makes some 55 us of it. A thread that only yields has first a right to what it waited
-// for, up to 4 ms at once; and a processor that is idle now and then draws a compute thread over
-// that shares one with another.
-constexpr std::chrono::microseconds kRest{1};
+// Between pieces. A thread that only yields has first a right to what it waited for, up to 4 ms at
+// once. And a processor that is idle for 0.5 ms now and then draws a compute thread over that
+// shares one with another; after less the system does not look.
+constexpr std::chrono::microseconds kRestOfBackground{1000};
+// The system makes some 55 us of it: what a request needs may queue behind the thread's work.
+constexpr std::chrono::microseconds kRestOfUnhurried{1};
 
 // The kernel's struct sched_attr, first version; the C library of Debian 12 has none.
 struct SchedulingAttributes {
@@ -42,8 +44,8 @@ struct SchedulingAttributes {
 
 struct Pieces {
   bool lowered = false;
-  bool unhurried = false;
-  Clock::time_point began;  // the one that the thread is at
+  std::chrono::microseconds rest{0};  // none: it yields
+  Clock::time_point began;            // the one that the thread is at
   int64_t chances = 0;
 };
 thread_local Pieces pieces;
@@ -65,24 +67,26 @@ void LowerThreadPriority(ThreadPriority priority) {
     const int nice = priority == ThreadPriority::kBackground ? kNiceLowest : kNiceSoon;
     (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
   }
-  pieces = {
-      .lowered = true, .unhurried = priority == ThreadPriority::kBackground, .began = Clock::now()};
+  pieces = {.lowered = true, .began = Clock::now()};
+  if (priority == ThreadPriority::kBackground) pieces.rest = kRestOfBackground;
 }
 
 void GiveWay() {
   if (!pieces.lowered) return;
   ++pieces.chances;
   if (Clock::now() - pieces.began < kPiece) return;
-  if (pieces.unhurried) {
-    std::this_thread::sleep_for(kRest);
+  if (pieces.rest > pieces.rest.zero()) {
+    std::this_thread::sleep_for(pieces.rest);
   } else {
     sched_yield();
   }
   pieces.began = Clock::now();
 }
 
-ScopedUnhurried::ScopedUnhurried() : before_(std::exchange(pieces.unhurried, true)) {}
-ScopedUnhurried::~ScopedUnhurried() { pieces.unhurried = before_; }
+ScopedUnhurried::ScopedUnhurried() : before_(pieces.rest) {
+  pieces.rest = std::max(pieces.rest, kRestOfUnhurried);
+}
+ScopedUnhurried::~ScopedUnhurried() { pieces.rest = before_; }
 
 int64_t ChancesToGiveWay() { return pieces.chances; }
 

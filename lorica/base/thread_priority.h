@@ -3,6 +3,7 @@
 // is shared between threads.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 namespace lorica {
@@ -21,8 +22,8 @@ void LowerThreadPriority(ThreadPriority priority);
 // lowered.
 void GiveWay();
 
-// While it lives, the calling thread works for nobody who waits, as kBackground always does: it
-// sleeps between pieces.
+// While it lives, the calling thread works for nobody who waits, so it sleeps between pieces, if
+// shortly; kBackground always does, for longer.
 class ScopedUnhurried {
  public:
   ScopedUnhurried();
@@ -31,7 +32,7 @@ class ScopedUnhurried {
   ScopedUnhurried& operator=(const ScopedUnhurried&) = delete;
 
  private:
-  const bool before_;
+  const std::chrono::microseconds before_;
 };
 
 // How often the calling thread has called GiveWay since it was lowered.
