@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bench/adapter_folder_writer.h"
+#include "bench/bench_model.h"
 #include "bench/timing.h"
 #include "lorica/base/file_system.h"
 #include "lorica/kernels/open_backend.h"
@@ -18,19 +19,11 @@ namespace {
 constexpr int32_t kRank = 16;
 constexpr uint64_t kSeed = 5;
 
-// SmolLM2-135M, of as many layers and words as asked.
-model::ModelConfig SmolConfig(int32_t layers, int32_t vocab) {
-  model::ModelConfig config;
+// SmolLM2-135M's shape, of as many layers and words as asked.
+Result<model::ModelConfig> SmolConfig(int32_t layers, int32_t vocab) {
+  LORICA_ASSIGN_OR_RETURN(model::ModelConfig config, ModelShape("smollm2"));
   config.layers = layers;
-  config.width = 576;
-  config.ffn_width = 1536;
   config.vocab = vocab;
-  config.heads = 9;
-  config.kv_heads = 3;
-  config.head_dim = 64;
-  config.max_positions = 2048;
-  config.tied_head = true;
-  config.score_scale = 0.125;
   config.layer.resize(static_cast<size_t>(layers));
   return config;
 }
@@ -61,9 +54,10 @@ Result<std::unique_ptr<AdapterWorld>> AdapterWorld::Make(const AdaptersBenchOpti
 
 Status AdapterWorld::LoadModel() {
   if (options_.model.empty()) {
-    LORICA_ASSIGN_OR_RETURN(
-        model_, model::Model::Synthetic(SmolConfig(options_.layers, options_.vocab),
-                                        {.compute_type = type_}, kSeed, backend_.get(), &context_));
+    LORICA_ASSIGN_OR_RETURN(const model::ModelConfig config,
+                            SmolConfig(options_.layers, options_.vocab));
+    LORICA_ASSIGN_OR_RETURN(model_, model::Model::Synthetic(config, {.compute_type = type_}, kSeed,
+                                                            backend_.get(), &context_));
     return OkStatus();
   }
   model::ModelOptions load;

@@ -18,7 +18,6 @@ namespace lorica::bench {
 
 // "1.2b": 16 layers, 2048 wide, ffn 8192, 8 kv heads, a vocabulary of 128k. "smollm2": the shape
 // of SmolLM2-135M.
-inline constexpr std::string_view kModelShapes[] = {"1.2b", "smollm2"};
 Result<model::ModelConfig> ModelShape(std::string_view name);
 
 struct BenchModelOptions {

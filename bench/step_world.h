@@ -49,8 +49,8 @@ class StepWorld {
     double bytes = 0.0;
     double flops = 0.0;
   };
-  // The middle step of a company. The flops of int8 products are left out, as their peak is not
-  // measured.
+  // The middle step of a company. The flops of int8 products are left out: FloorSeconds has the
+  // peak of float products alone.
   Work DecodeWork(const Company& company) const;
   Work PrefillWork(int32_t tokens, PrefillOn on) const;
   double KvBytes(const Company& company) const;

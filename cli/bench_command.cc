@@ -19,8 +19,7 @@ void AddStepBench(CLI::App* command, int* exit_code) {
       "step", "decode steps of a model, base alone and an adapter a sequence; prompts; curves");
   auto* model = bench->add_option("MODEL", step->model.path,
                                   "a model; without one, random weights of --shape");
-  bench->add_option("--shape", step->model.shape, "of the random weights")
-      ->check(CLI::IsMember({"1.2b", "smollm2"}))
+  bench->add_option("--shape", step->model.shape, "of the random weights: 1.2b or smollm2")
       ->capture_default_str();
   auto* synthetic = bench->add_flag("--synthetic")->description("the default without a MODEL");
   synthetic->excludes(model);

@@ -278,7 +278,7 @@ TABLES = [
 METHOD = """# How fast, and how far from what the machine can do
 
 `scripts/bench.sh [--isa ISA] [CASE...]` measures each case and writes `docs/performance/CASE-ISA.csv`;
-`scripts/performance_page.py` makes this page and its plots of these files. Nothing here is typed in by hand.
+`scripts/performance_page.py` makes this page and its plots of these files. No figure of a table is typed in by hand.
 
 Measured on: {machines}.
 `LORICA_ISA` forces an instruction set: AVX2 means this machine's AVX2, not an older processor.
